@@ -353,6 +353,7 @@ def test_no_broker_is_needed_whatever_the_settings_name(root: User, settings: An
         assert client.wait_for_update() == "db://flights/airline/UA"
 
 
+@pytest.mark.django_db  # It begins without the rows of the test before.
 class TheClientInATestCase(TestCase):
     @classmethod
     def setUpTestData(cls) -> None:
@@ -373,6 +374,7 @@ class TheClientInATestCase(TestCase):
                 client.call("find_records", model="flights.airline")
 
 
+@pytest.mark.django_db  # It begins without the rows of the test before.
 class TheClientInATransactionTestCase(TransactionTestCase):
     def test_an_update_comes_once_a_transaction_is_committed(self) -> None:
         make_flights(1)

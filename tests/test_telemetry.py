@@ -498,7 +498,7 @@ def test_a_process_that_does_not_use_the_api_answers_without_it(how: str) -> Non
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
     done = subprocess.run(
         [sys.executable, "-c", _SERVE, how], check=False, cwd=Path(mcp_django.__file__).parents[1], env=environment,
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

@@ -327,7 +327,7 @@ def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, user
     start = threading.Barrier(8)
 
     def redeem() -> Source | None:
-        start.wait(30)
+        start.wait(60)
         try:
             return tickets.redeem(ticket, from_settings()).source
         except Unauthenticated:
@@ -336,6 +336,6 @@ def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, user
             connection.close()
 
     with ThreadPoolExecutor(8) as pool:
-        redeemed = [future.result(30) for future in [pool.submit(redeem) for _ in range(8)]]
+        redeemed = [future.result(60) for future in [pool.submit(redeem) for _ in range(8)]]
 
     assert [source for source in redeemed if source is not None] == [Source.TICKET]

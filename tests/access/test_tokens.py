@@ -242,19 +242,20 @@ def updates(peer: Any, times: int) -> int:
 
 @pytest.mark.every_database
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])
-def test_last_use_is_written_once_a_minute_at_most(peers: Peers, users: Any) -> None:
+def test_last_use_is_written_once_a_minute_at_most(peers: Peers, users: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     token, plain = AccessToken.objects.create_token(user=users.viewer)
-    peer = peers(plain)
+    peer, now = peers(plain), timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
 
     first = updates(peer, 3)
-    AccessToken.objects.update(last_used_at=timezone.now() - timedelta(seconds=50))
+    now += timedelta(seconds=59)
     soon = updates(peer, 3)
-    AccessToken.objects.update(last_used_at=timezone.now() - timedelta(seconds=70))
+    now += timedelta(seconds=2)
     later = updates(peer, 3)
     token.refresh_from_db()
 
     assert (first, soon, later) == (1, 0, 1)
-    assert token.last_used_at is not None and timezone.now() - token.last_used_at < timedelta(seconds=30)
+    assert token.last_used_at == now
 
 
 # The plain text of a token: its form, and the checksum that secret scanners verify.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mcp_django.audit import anonymous
 from mcp_django.audit.recorder import recorder
 from mcp_django.models import Call
 from tests.support.peers import HTTPPeer, Peer
@@ -32,6 +34,12 @@ def audited(settings: Any) -> Iterator[Callable[..., None]]:
     change(AUDIT="on")
     yield change
     recorder._reset()
+
+
+@pytest.fixture
+def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted by the minute comes in the same one."""
+    monkeypatch.setattr(anonymous, "time", SimpleNamespace(time=lambda: 6_000_000.0))
 
 
 @pytest.fixture

@@ -177,6 +177,7 @@ def test_a_listen_names_what_it_watches(peers: Peers, users: Any, flights: Any, 
     assert wanted_of([])
 
 
+@pytest.mark.usefixtures("one_minute")
 def test_a_caller_without_a_user_is_counted_and_not_listed(
     peers: Peers, flights: Any, audited: Callable[..., None], rows: Rows
 ) -> None:
@@ -338,7 +339,7 @@ def test_a_cancelled_call_has_a_line(peers: Peers, users: Any, declared: Declare
     opened = peer.connection(MODERN)
     params = {"name": "wait", "arguments": {}, "_meta": meta()}
     opened.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params})
-    assert begun.wait(30)
+    assert begun.wait(60)
 
     opened.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
 

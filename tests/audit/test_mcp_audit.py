@@ -315,16 +315,16 @@ def test_a_transaction_that_commits_after_a_later_one(transactional_db: None, cl
         with transaction.atomic():
             slow.append(make_call().pk)
             inserted.set()
-            assert may_commit.wait(30)
+            assert may_commit.wait(60)
         connection.close()
 
     writer = threading.Thread(target=insert)
     writer.start()
-    assert inserted.wait(30)
+    assert inserted.wait(60)
     quick = make_call().pk
     before = new(follower)
     may_commit.set()
-    writer.join(30)
+    writer.join(60)
 
     assert before == [quick]
     assert quick > slow[0]
@@ -357,8 +357,9 @@ def test_follow_prints_what_is_there_and_what_comes_until_ctrl_c(monkeypatch: py
 
 def test_follow_begins_a_minute_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     in_pauses(monkeypatch)
-    make_call(at=timezone.now() - timedelta(minutes=5))
-    recent = make_call(at=timezone.now()).pk
+    monkeypatch.setattr(timezone, "now", lambda: NOON)
+    make_call(at=NOON - timedelta(seconds=61))
+    recent = make_call(at=NOON - timedelta(seconds=59)).pk
 
     out, _ = run("--follow", "--json")
 

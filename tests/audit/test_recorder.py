@@ -93,7 +93,7 @@ def test_a_thread_writes_without_being_asked(
 
     recorder.put((one, 1))
 
-    assert written.wait(30)
+    assert written.wait(60)
     assert names() == ["tool_1"]
 
 

@@ -49,6 +49,7 @@ def test_what_may_not_be_called_or_read_is_refused_with_the_true_reason(
     ]
 
 
+@pytest.mark.usefixtures("one_minute")
 @pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi", "websocket"])
 def test_bad_tokens_from_one_address_are_one_row_with_their_number(
     peers: Peers, users: Any, rows: Rows, transport: str
@@ -103,11 +104,11 @@ def test_a_full_queue_is_written_down_for_a_known_caller(
     assert row == {"kind": "subscription", "outcome": "refused", "user_name": "ops"}
 
 
+@pytest.mark.usefixtures("one_minute")
 @pytest.mark.every_database
 def test_a_flood_from_many_addresses_stays_within_the_rows_of_a_minute(
     transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anonymous.time, "time", lambda: 6_000_000.0)
     monkeypatch.setattr(anonymous, "MAX_ROWS", 20)
 
     for number in range(200):

@@ -71,7 +71,7 @@ async def _fill(send: Any) -> None:
     transport = transport_below(send)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     writing = asyncio.ensure_future(_write(send))
-    for _ in range(500):
+    for _ in range(6_000):
         await asyncio.sleep(0.01)
         waiting = unsent_by_twisted(transport) if is_twisted(transport) else transport.get_write_buffer_size()
         if waiting > len(_PIECE):

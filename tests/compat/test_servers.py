@@ -153,7 +153,7 @@ def _get_by_http2(port: int) -> None:
     client.send_headers(
         1, [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "127.0.0.1")], end_stream=True
     )
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as stream:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as stream:
         has_ended = False
         while not has_ended:
             stream.sendall(client.data_to_send())

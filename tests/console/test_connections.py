@@ -82,8 +82,10 @@ class FakeHub:
 
 
 @pytest.fixture
-def local(settings: LazySettings) -> None:
+def local(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bus but that of this process, whose hubs are waited for as long as they take to answer."""
     settings.CHANNEL_LAYERS = {}
+    monkeypatch.setattr(roll_call._wait, "__defaults__", (60.0,))
 
 
 @pytest.fixture
@@ -238,8 +240,10 @@ ON_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="th
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["redis", "nats", pytest.param("postgresql", marks=ON_POSTGRESQL)])
 def test_two_processes_answer_a_third(
-    users: Users, flights: Any, transactional_db: None, settings: LazySettings, tmp_path: Path, name: str
-) -> None:
+    users: Users, flights: Any, transactional_db: None, settings: LazySettings, tmp_path: Path, name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(roll_call, "_SECONDS", 10.0)  # So long others may take to answer, however busy they are.
     (prefix, layer), token = bus(name), token_of(users.admin, name="laptop")
     if name == "redis":
         config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}

@@ -24,6 +24,13 @@ pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 URL = "/admin/mcp_django/"
 
 
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is noon of this day, so that no test goes on into the next."""
+    noon = timezone.localtime().replace(hour=12, minute=0, second=0, microsecond=0)
+    monkeypatch.setattr(timezone, "now", lambda: noon)
+
+
 def opened(user: User) -> str:
     response = client_of(user).get(URL)
     assert response.status_code == 200
@@ -99,7 +106,7 @@ def test_a_change_that_waits_is_named_to_its_own_user(users: Users) -> None:
     later = timezone.now() + datetime.timedelta(days=1)
     for user, expires_at in ((clerk, later), (users.admin, later), (clerk, timezone.now())):
         Change.objects.create(
-            key=f"{user.pk}-{expires_at:%f%S}", confirmed_by=f"{user.pk}-{expires_at}", site="mcp", user=user,
+            key=f"{user.pk}-{expires_at:%d}", confirmed_by=f"{user.pk}-{expires_at}", site="mcp", user=user,
             operation="update", model="flights.flight", state="waiting", created_at=timezone.now(),
             expires_at=expires_at,
         )  # fmt: skip

@@ -137,7 +137,7 @@ class ASGIEntry(Entry):
         self._loop = loop
 
     def send(self, sending: Sending) -> Got | None:
-        return self._loop.run(self._send(sending), 30)
+        return self._loop.run(self._send(sending), 60)
 
     def send_all(self, sendings: list[Sending]) -> list[Got | None]:
         """The answers to requests that are sent at once."""
@@ -257,7 +257,7 @@ class Lines:
             return Sent("malformed")
         return read(line) if line.strip() else None
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         said = self._loop.run(asyncio.wait_for(self._said.get(), seconds), seconds + 5)
         return {"code": 0} if said is None else {"text": said.decode()}
 
@@ -267,7 +267,7 @@ class Lines:
         self._loop.run(self._end())
 
     async def _end(self) -> None:
-        await asyncio.wait_for(asyncio.gather(self._serving, self._reading), 30)
+        await asyncio.wait_for(asyncio.gather(self._serving, self._reading), 60)
 
 
 def _line(frame: str | bytes) -> bytes:
@@ -313,7 +313,7 @@ class Frames:
             key = "text" if isinstance(frame, str) else "bytes"
             await self.call.inbox.put({"type": "websocket.receive", key: frame})
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         """The next message of the server: a frame, or the close."""
         return self._loop.run(self.call.receive(seconds), seconds + 5)
 

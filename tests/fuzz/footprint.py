@@ -21,7 +21,7 @@ from tests.support.loop import LoopThread
 
 #: Threads that a serving process may have: those of pools, and the one that watches over deadlines.
 _POOLS = re.compile(r"(mcp_django|asyncio|ThreadPoolExecutor-\d+)_\d+|mcp_django_deadlines")
-_SETTLE_SECONDS = 30.0
+_SETTLE_SECONDS = 60.0
 
 _seen: weakref.WeakSet[Any] = weakref.WeakSet()
 

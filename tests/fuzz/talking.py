@@ -26,7 +26,7 @@ class Line(Protocol):
     def put(self, *frames: str | bytes) -> None:
         """Send frames, one close upon the other."""
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         """What the server says next: ``{"text": ...}``, or ``{"code": ...}`` where it closes the connection."""
 
     def read(self, frame: str | bytes) -> Sent | int | None:

@@ -125,10 +125,10 @@ def test_a_number_that_no_database_holds_is_out_of_range(
 
 @pytest.mark.own_form
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_half_a_million_wrong_values_are_not_written_down_one_by_one(admin: Peer) -> None:
-    raw = send_modern(admin, "subscriptions/listen", {"notifications": {"resourceSubscriptions": [1] * 300_000}})
+def test_fifty_thousand_wrong_values_are_not_written_down_one_by_one(admin: Peer) -> None:
+    raw = send_modern(admin, "subscriptions/listen", {"notifications": {"resourceSubscriptions": [1] * 50_000}})
 
-    expected = "Invalid params of subscriptions/listen: 300000 values are wrong."
+    expected = "Invalid params of subscriptions/listen: 50000 values are wrong."
     assert raw.message["error"]["message"] == expected
     assert raw.message["error"]["data"] == {"reason": "INVALID_PARAMS", "errors": []}
 
@@ -256,7 +256,7 @@ def test_a_client_that_leaves_as_its_listen_opens_leaves_no_listener_behind(
 
         conversation = DuplexConnection(site, principal, request, write, lambda: None, transport="test")
         await conversation.take(message)
-        await asyncio.wait_for(left.wait(), 30)
+        await asyncio.wait_for(left.wait(), 60)
         await asyncio.sleep(0)
         return said, len(get_hub()._listeners)
 

@@ -90,7 +90,7 @@ class Messages:
             for frame in frames:
                 await self._call.write(packed(frame))
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         return self._loop.run(asyncio.wait_for(self._said.get(), seconds), seconds + 5)
 
     def read(self, frame: str | bytes) -> Sent | int | None:

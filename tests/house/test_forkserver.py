@@ -58,4 +58,4 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
         process.wait(0.01)
     process.kill()
 
-    assert process.wait(30) == process.poll() == -signal.SIGKILL
+    assert process.wait(60) == process.poll() == -signal.SIGKILL

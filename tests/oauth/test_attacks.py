@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,6 +13,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from mcp_django.exchange import rates
 from mcp_django.models import AccessToken, Call, Grant
 from mcp_django.oauth import documents
 from mcp_django.oauth.models import AuthorizationCode
@@ -487,10 +489,12 @@ def test_every_event_is_written_down(users: Users) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @override_settings(MCP={"AUDIT": "on"})
-def test_refusals_are_counted_by_address_and_reason(users: Users) -> None:
+def test_refusals_are_counted_by_address_and_reason(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcp_django.audit import anonymous
     from mcp_django.audit.recorder import recorder
 
     recorder._reset()
+    monkeypatch.setattr(anonymous, "time", SimpleNamespace(time=lambda: 6_000_000.0))
     for _ in range(3):
         post("/mcp/token", {"grant_type": "refresh_token", "refresh_token": "x", "client_id": CLAUDE})
     register({"redirect_uris": [EVIL]})
@@ -508,7 +512,8 @@ def test_refusals_are_counted_by_address_and_reason(users: Users) -> None:
 
 @override_settings(MCP={"THROTTLES": {"address": {"logins": "2/day"}}})
 @pytest.mark.parametrize("path", ["/mcp/token", "/mcp/register", "/mcp/revoke"])
-def test_flooding_an_endpoint(users: Users, path: str) -> None:
+def test_flooding_an_endpoint(users: Users, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "now", lambda: 1_796_169_588)
     answers = [post(path, {"token": "x"}).status_code for _ in range(4)]
 
     assert answers.count(429) >= 1

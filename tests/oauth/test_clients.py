@@ -226,7 +226,7 @@ def test_people_who_wait_for_the_same_document_share_one_request(
     asked, go_on = serve(DOCUMENT), threading.Event()
     answer = fetching.fetch
     monkeypatch.setattr(documents, "_MOST_WAITING", 3)
-    monkeypatch.setattr(fetching, "fetch", lambda url: go_on.wait(30) and answer(url))
+    monkeypatch.setattr(fetching, "fetch", lambda url: go_on.wait(60) and answer(url))
     found: list[Any] = []
     people = [
         threading.Thread(target=lambda key=key: found.append(documents.find(URL, REDIRECT, person=key)))
@@ -240,7 +240,7 @@ def test_people_who_wait_for_the_same_document_share_one_request(
         documents.find("https://other.example/c", REDIRECT, person=next_one)
     go_on.set()
     for person in people:
-        person.join(30)
+        person.join(60)
 
     assert [one.client_id for one in found] == [URL] * len(waiting)
     assert asked == [URL]
@@ -370,7 +370,7 @@ def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     monkeypatch.setattr(fetching, "SECONDS", 0.05)
     monkeypatch.setattr(fetching, "_resolving", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(fetching.socket, "getaddrinfo", lambda *args, **kwargs: release.wait(30) and [])
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", lambda *args, **kwargs: release.wait(60) and [])
 
     with pytest.raises(FetchError, match="took longer than"):
         fetch(URL)
@@ -439,6 +439,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         return made_one
 
     resolver(monkeypatch, *[["8.8.8.8"]] * 5)
+    monkeypatch.setattr(fetching, "SECONDS", 60.0)  # Tests that are about it set less.
     monkeypatch.setattr(fetching.socket, "create_connection", connect)
     monkeypatch.setattr(fetching.ssl, "create_default_context", lambda: made.trusted)
     yield made

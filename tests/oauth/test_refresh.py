@@ -286,13 +286,13 @@ def test_a_code_that_is_redeemed_while_its_worth_ends_leaves_no_grant(
 
     def wait_and_issue(*args: Any, **kwargs: Any) -> Any:
         issuing.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return issue(*args, **kwargs)
 
     monkeypatch.setattr(grants, "_issue", wait_and_issue)
     with ThreadPoolExecutor(2) as pool:
         redeemed = pool.submit(in_thread, program.exchange, code)
-        assert issuing.wait(30)
+        assert issuing.wait(60)
         ended = pool.submit(in_thread, ending, User.objects.get(pk=users.ops.pk))
         # It waits for the one that redeems, or else is over before.
         wait([ended], timeout=0.5)
@@ -420,7 +420,7 @@ def both(act: Callable[[str], Any], secret: str) -> list[Any]:
 def test_redeeming_a_code_twice_at_the_same_moment(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
-    before(REDEEMS, threading.Barrier(2, timeout=30).wait, monkeypatch)
+    before(REDEEMS, threading.Barrier(2, timeout=60).wait, monkeypatch)
 
     answers = both(program.exchange, code)
 
@@ -463,7 +463,7 @@ def test_making_the_tenth_and_the_eleventh_successor_at_the_same_moment(
     program = Program()
     token = program.log_in(users.ops)["refresh_token"]
     RefreshToken.objects.update(uses=9)
-    before(REFRESHES, threading.Barrier(2, timeout=30).wait, monkeypatch)
+    before(REFRESHES, threading.Barrier(2, timeout=60).wait, monkeypatch)
 
     answers = both(program.refresh, token)
 

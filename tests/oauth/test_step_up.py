@@ -72,8 +72,10 @@ def test_what_only_the_scope_lacks_is_listed(users: Users, peers: Peers) -> None
 
 
 def test_a_client_that_answers_the_challenge_with_a_refresh_is_sent_to_its_person_once(
-    users: Users, peers: Peers, settings: Any
+    users: Users, peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
     settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": ISSUER}
     program = Program()
     tokens = program.log_in(users.ops)

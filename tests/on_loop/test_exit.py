@@ -49,7 +49,7 @@ loop.run_until_complete(serve())
 def _run(way: str) -> list[str]:
     script = _LEAVING.replace("WAY", way)
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True
     ).stdout.split()
 
 

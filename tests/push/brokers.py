@@ -29,7 +29,7 @@ class Broker:
 
     @property
     def client(self) -> redis.Redis[bytes]:
-        return redis.Redis(port=self.port, socket_timeout=30)
+        return redis.Redis(port=self.port, socket_timeout=60)
 
     def kill(self) -> None:
         self.process.kill()
@@ -60,7 +60,7 @@ def redis_server(
         return False
 
     try:
-        wait_for(answers, "the Redis server")
+        wait_for(answers, "the Redis server", 60)
         yield broker
     finally:
         broker.kill()
@@ -90,7 +90,7 @@ def sentinel(folder: Path) -> Iterator[Watched]:
     with ExitStack() as stack:
         master = stack.enter_context(redis_server(folder))
         replica = stack.enter_context(redis_server(folder, "--replicaof", f"127.0.0.1 {master.port}"))
-        wait_for(lambda: replica.client.info("replication")["master_link_status"] == "up", "the replica")
+        wait_for(lambda: replica.client.info("replication")["master_link_status"] == "up", "the replica", 60)
         port = free_port()
         settings = folder / "sentinel.conf"
         settings.write_text(
@@ -101,7 +101,7 @@ def sentinel(folder: Path) -> Iterator[Watched]:
         watching = stack.enter_context(_sentinel(folder, settings, port))
         watched = Watched(master, replica, watching)
         # Until it has heard of the replica, it could not choose it.
-        wait_for(lambda: watching.client.execute_command("SENTINEL", "REPLICAS", "events"), "the sentinel")
+        wait_for(lambda: watching.client.execute_command("SENTINEL", "REPLICAS", "events"), "the sentinel", 60)
         yield watched
 
 
@@ -122,7 +122,7 @@ def _sentinel(folder: Path, settings: Path, port: int) -> Iterator[Broker]:
         return False
 
     try:
-        wait_for(answers, "the sentinel")
+        wait_for(answers, "the sentinel", 60)
         yield broker
     finally:
         broker.kill()
@@ -142,7 +142,7 @@ def cluster(folder: Path, nodes: int = 3) -> Iterator[list[Broker]]:
             broker.client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last)
             broker.client.execute_command("CLUSTER", "MEET", "127.0.0.1", brokers[0].port, buses[0])
         for broker in brokers:
-            wait_for(lambda broker=broker: _is_whole(broker, nodes), "the cluster")
+            wait_for(lambda broker=broker: _is_whole(broker, nodes), "the cluster", 60)
         yield brokers
 
 

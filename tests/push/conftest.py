@@ -153,7 +153,7 @@ def wait_for_first_answers() -> None:
     """Wait until each watched query has an answer that later ones are compared with, and none is being computed."""
     [hub] = _hubs.values()
     queries = hub.live._queries
-    wait_for(lambda: queries and not any(query.scheduled for query in list(queries.values())), "the first answers")
+    wait_for(lambda: queries and not any(query.scheduled for query in list(queries.values())), "the first answers", 60)
 
 
 # Two servers.

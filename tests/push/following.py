@@ -44,7 +44,7 @@ def following(bus: Bus, loop: LoopThread) -> Iterator[Looking]:
 
     task = loop.run(start())
     try:
-        assert looking.heard.get(timeout=30) == RESYNCED
+        assert looking.heard.get(timeout=60) == RESYNCED
         yield looking
     finally:
         loop.run(stop())

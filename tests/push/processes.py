@@ -127,7 +127,7 @@ class Tape:
         self._events: queue.Queue[Message] = queue.Queue()
         self._loop = loop
         self._task = loop.run(self._start())
-        wait_for(self._is_there, "the bus")
+        wait_for(self._is_there, "the bus", 60)
         self._drain()
 
     async def _start(self) -> Any:
@@ -152,13 +152,13 @@ class Tape:
     def _drain(self) -> None:
         """Until the last probe is through."""
         self.bus.publish({"publisher": "probe", "started": 0.0, "number": 2})
-        while self._events.get(timeout=30)["number"] != 2:
+        while self._events.get(timeout=60)["number"] != 2:
             pass
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         return self._events.get(timeout=seconds)
 
-    def tags(self, *names: str, seconds: float = 30) -> list[Message]:
+    def tags(self, *names: str, seconds: float = 60) -> list[Message]:
         """The events until these tags were told to be written, without repeated numbers."""
         events, missing = [], set(names)
         deadline = time.monotonic() + seconds
@@ -263,7 +263,7 @@ class ServedWatching(Watching):
         assert self.response.status_code == 200, self.response.read()
         self._lines = self.response.iter_lines()
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         deadline = time.monotonic() + seconds
         for line in self._lines:
             if line.startswith("data: "):
@@ -292,7 +292,7 @@ class ServedSocket(Watching):
         self.socket.send(json.dumps(message))
         self.honoured = self.next()["params"]["notifications"]
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         message: Message = json.loads(self.socket.recv(timeout=seconds))
         schemas.check(message, MODERN, "subscriptions/listen")
         return message

@@ -163,7 +163,7 @@ def test_those_that_are_notified_first_are_written_to_before_the_last_are_noted(
 
         monkeypatch.setattr(visibility, "check", all_of_them)
         hub.receive(saved("1"), [])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(waiting) < len(listeners):
                 await asyncio.sleep(0)
 

@@ -122,7 +122,7 @@ def test_watching_by_long_uris_on_many_streams(
     refused = peers(token).request(MODERN, "subscriptions/listen", wanted)
     watch(peers(token_of(users.viewer)), MODERN, long_uri("c"))
     first.close()
-    wait_for(lambda: len(hub()._listeners) == 2, "the end of the first")
+    wait_for(lambda: len(hub()._listeners) == 2, "the end of the first", 60)
     watch(peers(token), MODERN, long_uri("c"))
 
     assert refused["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
@@ -215,6 +215,6 @@ def test_a_stream_that_begins_too_late_ends_at_once(
         hub.add(listener)
         await compare(hub, 1)
         hub.close()
-        return await asyncio.wait_for(listener.next(), 30)
+        return await asyncio.wait_for(listener.next(), 60)
 
     assert serving_loop.run(begin_after_a_sweep()) is None

@@ -129,7 +129,7 @@ def test_in_a_cluster_any_node_carries_events_to_any_other(tmp_path: Path, servi
 
 def _next(tape: Tape, number: int) -> Message:
     """The event of that number; before it come the probes of the other tapes."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = tape.next()
         if found["number"] == number:

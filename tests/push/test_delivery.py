@@ -59,7 +59,7 @@ class Client:
 
 async def turns(condition: Callable[[], bool]) -> None:
     """Let the loop go on until the condition holds."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 
@@ -127,7 +127,7 @@ def test_a_listener_that_is_closed_is_written_to_its_end(db: None, serving_loop:
         listener = client.listens()
         listener.notify_updated(URI)
         [writer] = client.writers
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await writer.close()
         return client.told, listener in get_hub()._listeners
 

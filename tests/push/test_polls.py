@@ -45,12 +45,12 @@ class Wandering(Polling):
             told.extend(self.next())
             return all(message in told for message in messages)
 
-        wait_for(are_told, "the messages")
+        wait_for(are_told, "the messages", 60)
 
     def begin_and_wait(self) -> Future[Answered]:
         """A poll that waits: it has ended another one."""
         polls = [self.begin() for _ in range(2)]
-        wait_for(lambda: any(poll.done() for poll in polls), "the end of the older poll")
+        wait_for(lambda: any(poll.done() for poll in polls), "the end of the older poll", 60)
         [waiting] = [poll for poll in polls if not poll.done()]
         return waiting
 
@@ -77,7 +77,7 @@ def test_what_one_process_heard_is_told_by_the_other(client: Wandering, here: Se
         assert not making.call(TOOL, ids=[key]).get("isError")
 
         client.at(asking).until_told(updated(f"db://flights/flight/{key}"))
-        wait_for(is_alone, "the end of the older collector")
+        wait_for(is_alone, "the end of the older collector", 60)
     assert CallStream.objects.count() == 1
 
 
@@ -90,7 +90,7 @@ def test_a_poll_at_the_other_process_ends_the_one_that_waits(
 
     assert other.next(0) == []
 
-    assert waiting.result(30).status == 204
+    assert waiting.result(60).status == 204
 
 
 def test_a_question_is_polled_and_answered_at_the_other_process(
@@ -104,7 +104,7 @@ def test_a_question_is_polled_and_answered_at_the_other_process(
         body = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": name}}}
         assert there.post(body, in_session(there, REVISION)).status == 202
 
-    [text] = called.result(30).json["result"]["content"]
+    [text] = called.result(60).json["result"]["content"]
     assert text["text"] == "Hello, Ada Lovelace."
     assert OpenQuestion.objects.count() == 0
 
@@ -114,7 +114,7 @@ def test_a_session_that_ends_elsewhere_ends_a_poll_that_waits(client: Wandering,
 
     assert there.http("DELETE", headers=in_session(there, REVISION)).status == 204
 
-    assert waiting.result(30).status == 204
+    assert waiting.result(60).status == 204
     assert client.send().status == 404
     assert not (Poll.objects.exists() or CallStream.objects.exists())
 
@@ -164,7 +164,7 @@ def go_on(client: Wandering, prefix: str) -> None:
 def test_what_changes_while_no_process_collects_is_told_by_the_next(servers: Any) -> None:
     goes, client, there, prefix = servers
     run_python(SAVE, prefix)
-    wait_for(lambda: StreamEvent.objects.count() == 1, "the notification")
+    wait_for(lambda: StreamEvent.objects.count() == 1, "the notification", 60)
     goes.close()
     assert Poll.objects.get().collector == ""
     run_python(SAVE, prefix)

@@ -157,7 +157,7 @@ child = os.fork()
 if child == 0:
     for name in 'abc':
         Tag.objects.create(name=name)
-    os._exit(0 if mcp_django.flush(30) else 1)
+    os._exit(0 if mcp_django.flush(60) else 1)
 assert os.waitpid(child, 0)[1] == 0
 """
     run_python(code, tape.prefix)
@@ -281,7 +281,7 @@ def test_the_last_number_is_repeated_while_the_process_lives(tape: Tape, layer: 
     try:
         told, repeated, again = tape.next(), tape.next(), tape.next()
     finally:
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
     assert told["changes"] == tags("a")
     assert repeated == again == {name: told[name] for name in ("publisher", "started", "number")}

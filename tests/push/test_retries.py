@@ -53,7 +53,7 @@ class Database:
     def wait_asked(self) -> None:
         """Until it was asked once more in vain, and what followed from that is done."""
         asked = self.asked
-        wait_for(lambda: self.asked >= asked + 2, "two more questions")
+        wait_for(lambda: self.asked >= asked + 2, "two more questions", 60)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_what_could_not_be_found_out_is_asked_again_and_told_once_where_it_is_vi
     assert watching.uris(2) == [FLIGHTS, JFK]
     database.asked, database.failures = 0, 2
     ewr.save()
-    wait_for(lambda: database.asked >= 3, "the answer")
+    wait_for(lambda: database.asked >= 3, "the answer", 60)
 
     assert_nothing_but(watching, QUIET, touch)
 
@@ -141,14 +141,14 @@ def test_what_is_given_up_is_asked_about_no_more(
     watching = watch(ops, MODERN, JFK)
     database.failures = ALWAYS
     jfk.save()
-    wait_for(lambda: database.asked, "the first question")
+    wait_for(lambda: database.asked, "the first question", 60)
 
     watching.close()
 
-    wait_for(lambda: hub().is_empty and not hub().retries._waiting, "nobody to tell")
+    wait_for(lambda: hub().is_empty and not hub().retries._waiting, "nobody to tell", 60)
     asked = database.asked
     jfk.save()
-    wait_for(lambda: not hub()._woken.is_set(), "the hub to look at it")
+    wait_for(lambda: not hub()._woken.is_set(), "the hub to look at it", 60)
     assert database.asked <= asked + 1
 
 
@@ -181,7 +181,7 @@ def test_a_record_that_was_told_unseen_and_turns_out_to_have_left_the_view_is_no
     assert watching.uris(1) == [JFK]
 
     database.failures = 0
-    wait_for(lambda: not hub().retries._waiting, "the answer")
+    wait_for(lambda: not hub().retries._waiting, "the answer", 60)
     # What happens to the row now is no business of theirs.
     jfk.save()
 
@@ -201,11 +201,11 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
     watching = watch(ops, MODERN, FLIGHTS, QUIET)
     database.failures = ALWAYS
     jfk.save()
-    wait_for(lambda: database.asked, "the first question")
+    wait_for(lambda: database.asked, "the first question", 60)
 
     users.ops.groups.clear()
     monkeypatch.setattr(retries, "_ROUNDS", 0)
-    wait_for(lambda: not hub().retries._waiting, "the answer")
+    wait_for(lambda: not hub().retries._waiting, "the answer", 60)
 
     # The last word on a record that was visible; of the collection, nothing.
     touch()

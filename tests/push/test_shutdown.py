@@ -34,7 +34,7 @@ async def serve():
     hub.join(Stuck())
     shutdown.close_hub_at_shutdown(hub)
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 asyncio.run(serve())
 """

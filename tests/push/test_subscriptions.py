@@ -145,7 +145,7 @@ def test_the_acknowledgement_comes_first_whoever_saves_meanwhile(admin: Peer, fl
     finally:
         stop.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
 
     assert {message["method"] for message in heard} == {"notifications/subscriptions/acknowledged"}
 
@@ -233,7 +233,7 @@ def test_a_sweep_while_a_stream_is_opened_notifies_of_nothing(
         return unseen(*args)
 
     def look_late(*args: Any) -> Any:
-        assert watches.wait(30)
+        assert watches.wait(60)
         return unseen(*args)
 
     monkeypatch.setattr(attachment, "session_uris", read_slowly)

@@ -65,5 +65,5 @@ def test_the_page_sets_a_worker_up(tmp_path: Path) -> None:
             found = wait_for(done, "the result", 60)
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait(60)
     assert found["result"]["content"] == [{"type": "text", "text": "Wrong: none."}]

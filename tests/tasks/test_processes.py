@@ -63,7 +63,7 @@ class Processes:
     def logged(self) -> str:
         return "\n".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
 
-    def trace(self, name: str, seconds: float = 30) -> str:
+    def trace(self, name: str, seconds: float = 60) -> str:
         """Wait for the file that a tool writes. The text of a file ``*.begun`` is returned."""
         path = self.folder / name
         wait_for(path.exists, f"{name}:\n{self.logged()}", seconds)
@@ -85,12 +85,12 @@ class Processes:
 
 def _end(process: forkserver.Process) -> None:
     process.kill()
-    process.wait(30)
+    process.wait(60)
 
 
 def kill(process: forkserver.Process) -> None:
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(60)
 
 
 WITH_AND_WITHOUT_A_BROKER = pytest.mark.parametrize("processes", ["", "redis"], indirect=True)
@@ -186,7 +186,7 @@ def test_a_task_survives_the_death_of_the_server_that_accepted_it(processes: Pro
     _, origin = processes.server()
     processes.let_go("a")
 
-    assert text_of(tasks.wait(connect(origin), created, "completed", "failed")) == "a is there"
+    assert text_of(tasks.wait(connect(origin), created, "completed", "failed", seconds=60)) == "a is there"
 
 
 def test_a_task_that_no_worker_has_seen_survives_everybody(processes: Processes, connect: Connect) -> None:
@@ -198,7 +198,7 @@ def test_a_task_that_no_worker_has_seen_survives_everybody(processes: Processes,
     processes.worker()
     _, origin = processes.server()
 
-    assert text_of(tasks.wait(connect(origin), created, "completed", "failed")) == "a is there"
+    assert text_of(tasks.wait(connect(origin), created, "completed", "failed", seconds=60)) == "a is there"
 
 
 @pytest.mark.every_database
@@ -210,12 +210,15 @@ def test_a_task_whose_worker_is_killed_has_failed(processes: Processes, connect:
     processes.trace("a.begun")
 
     kill(worker)
-    failed = tasks.wait(peer, created, "failed", "completed")
+    failed = tasks.wait(peer, created, "failed", "completed", seconds=60)
     assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
 
     processes.worker()
     processes.let_go("b")
-    assert text_of(tasks.wait(peer, tasks.start(peer, "wait", name="b"), "completed", "failed")) == "b is there"
+    assert (
+        text_of(tasks.wait(peer, tasks.start(peer, "wait", name="b"), "completed", "failed", seconds=60))
+        == "b is there"
+    )
     assert tasks.get(peer, created) == failed
 
 
@@ -229,8 +232,8 @@ def test_a_worker_that_must_end_finishes_its_task(processes: Processes, connect:
     worker.terminate()
     processes.let_go("a")
 
-    assert text_of(tasks.wait(peer, created, "completed", "failed")) == "a is there"
-    assert worker.wait(30) == 0
+    assert text_of(tasks.wait(peer, created, "completed", "failed", seconds=60)) == "a is there"
+    assert worker.wait(60) == 0
 
 
 @pytest.mark.every_database
@@ -246,7 +249,10 @@ def test_cancelling_reaches_the_worker(processes: Processes, connect: Connect) -
     processes.trace("a.cancelled")
 
     processes.let_go("b")
-    assert text_of(tasks.wait(peer, tasks.start(peer, "wait", name="b"), "completed", "failed")) == "b is there"
+    assert (
+        text_of(tasks.wait(peer, tasks.start(peer, "wait", name="b"), "completed", "failed", seconds=60))
+        == "b is there"
+    )
     assert tasks.get(peer, created)["status"] == "cancelled"
 
 

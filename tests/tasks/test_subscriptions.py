@@ -45,15 +45,15 @@ def test_a_database_that_is_away_for_one_principal_silences_no_other(
     assert task_watch._principals(listeners) == {listeners[1]: requests[users.viewer].mcp.principal}
 
 
-def told(watching: Watching, seconds: float = 30) -> Message:
-    message = watching.next(seconds)
+def told(watching: Watching) -> Message:
+    message = watching.next(60)
     assert message["method"] == "notifications/tasks"
     return dict(message["params"])
 
 
 def told_until(watching: Watching, status: str) -> Message:
     while True:
-        params = told(watching, 10)
+        params = told(watching)
         if params["status"] == status:
             return params
 
@@ -93,7 +93,7 @@ def test_progress_is_notified(client: Peer, database: None, flights: Any, swept:
     created = tasks.start(client, "slow", seconds=60)
     watching = tasks.watch(client, [created["taskId"]], resourceSubscriptions=[AIRLINE])
     with tasks.working():
-        while told(watching, 10).get("statusMessage") != "well under way":
+        while told(watching).get("statusMessage") != "well under way":
             pass
         tasks.cancel(client, created)
         assert told_until(watching, "cancelled")["statusMessage"] == "Cancelled by the client."

@@ -36,7 +36,7 @@ ON_LOOP = pytest.mark.parametrize("transport", PUSHING)
 @pytest.fixture
 def places(peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where calls of tools begin, and where their results are written."""
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 60}
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
     found: list[str] = []
     begin, write = FunctionTool.run, Returns.write
     monkeypatch.setattr(FunctionTool, "run", lambda *args: found.append(where(peers)) or begin(*args))
@@ -386,13 +386,13 @@ def test_a_body_that_used_the_database_ends_in_a_worker(
 def test_a_crowd_of_calls_that_fail_takes_no_more_places_than_one_caller_has(
     peers: Peers, users: Users, declared: Declared, places: list[str], settings: Any
 ) -> None:
-    settings.MCP = {**settings.MCP, "QUEUE_PER_PRINCIPAL": 1, "THREADS": 2, "TOKEN_CACHE_SECONDS": 60}
+    settings.MCP = {**settings.MCP, "QUEUE_PER_PRINCIPAL": 1, "THREADS": 2, "TOKEN_CACHE_SECONDS": 300}
     holds, go_on = threading.Event(), threading.Event()
 
     def hold(request: HttpRequest) -> str:
         """Hold the place."""
         holds.set()
-        go_on.wait(30)
+        go_on.wait(60)
         return "held"
 
     declared.tool(echo, read_only=True)
@@ -402,11 +402,11 @@ def test_a_crowd_of_calls_that_fail_takes_no_more_places_than_one_caller_has(
     other.call("echo")
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(peers(token_of(users.admin)).call, "hold")
-        assert holds.wait(30)
+        assert holds.wait(60)
         error = peer.error(MODERN, "tools/call", {"name": "echo"})
         assert text_of(other.call("echo")) == "a"
         go_on.set()
-        assert text_of(held.result(30)) == "held"
+        assert text_of(held.result(60)) == "held"
 
     assert error["data"]["reason"] == "OVERLOADED" and "QUEUE_PER_PRINCIPAL" in error["message"]
     assert text_of(peer.call("echo")) == "a"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from types import SimpleNamespace
+
+import pytest
 
 from mcp_django.deadlines import Deadlines, deadlines
 
@@ -13,13 +16,20 @@ def clock_threads() -> int:
     return sum(thread.name == "mcp_django_deadlines" for thread in threading.enumerate())
 
 
-def test_what_ends_before_is_not_told() -> None:
+def test_what_ends_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("mcp_django.deadlines.time", SimpleNamespace(monotonic=lambda: now[0]))
     clock = Deadlines()
     early, late = threading.Event(), threading.Event()
-    with clock.within(0.5, early.set):
-        pass
-    with clock.within(0.6, late.set):
-        assert late.wait(30)
+
+    with clock.within(20, late.set):
+        with clock.within(10, early.set):
+            pass
+        now[0] = 30.0
+        with clock._waiting:
+            clock._waiting.notify()
+        assert late.wait(60)
+
     assert not early.is_set()
 
 

@@ -34,7 +34,7 @@ def cancel(request_id: Any) -> dict[str, Any]:
 
 def notification(connection: Connection) -> Any:
     """The next notification on the connection, checked."""
-    message = connection.loop.run(connection.notifications.get(), 5)
+    message = connection.loop.run(connection.notifications.get(), 60)
     schemas.check(message, MODERN)
     return message
 

@@ -17,6 +17,7 @@ from mcp_django.protocol import jsonrpc, protobuf
 from mcp_django.protocol import mcp_pb2 as pb
 from mcp_django.push.hub import get_hub
 from mcp_django.transports import admission
+from mcp_django.transports.grpc.calls import Session
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, memory
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
@@ -150,11 +151,17 @@ def test_a_client_that_gives_up_stops_the_work(admin: GRPCPeer, declared: Declar
         return "never"
 
     async def give_up() -> grpc.StatusCode:
-        call = admin.stub.Call(protobuf.message_of(call_of("long")), metadata=admin.metadata, timeout=20)
-        await asyncio.to_thread(begun.wait, 20)
-        if ends_by == "a cancellation":
-            call.cancel()
-        return await call.code()
+        # A deadline may come before the work has begun.
+        for seconds in (1, 4, 16, 64):
+            timeout = 60 if ends_by == "a cancellation" else seconds
+            call = admin.stub.Call(protobuf.message_of(call_of("long")), metadata=admin.metadata, timeout=timeout)
+            await asyncio.to_thread(begun.wait, timeout)
+            if ends_by == "a cancellation":
+                call.cancel()
+            code = await call.code()
+            if begun.is_set():
+                break
+        return code
 
     declared.tool(long)
 
@@ -293,12 +300,21 @@ def test_a_message_that_is_too_long_ends_the_session(admin: GRPCPeer, peers: Pee
     wait_for(lambda: hub_of(admin).is_empty, "an empty hub")
 
 
-def test_a_client_that_sends_nothing_more_gets_its_answers(admin: GRPCPeer, declared: Declared) -> None:
-    async def slow(request: Any) -> str:
-        """Takes a moment."""
-        await asyncio.sleep(0.2)
+def test_a_client_that_sends_nothing_more_gets_its_answers(
+    admin: GRPCPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_left, left = threading.Event(), Session.left
+
+    async def note(self: Session) -> None:
+        has_left.set()
+        await left(self)
+
+    def slow(request: Any) -> str:
+        """Answers once the server knows that the client has said its last."""
+        assert has_left.wait(60)
         return "done"
 
+    monkeypatch.setattr(Session, "left", note)
     declared.tool(slow)
     session = admin.connect()
     session.send(call_of("slow"))

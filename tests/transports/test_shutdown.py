@@ -35,7 +35,7 @@ COMPLETED = {
     "id": "mine",
     "result": {"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": "mine"}},
 }
-END_SECONDS = 30
+END_SECONDS = 60
 
 
 def headers_of(token: str) -> dict[str, str]:

@@ -327,12 +327,17 @@ def test_the_transport_is_found_below_the_send_of_each_server(settings: Any) -> 
     assert transport_below(None) is None
 
 
-def test_what_daphne_keeps_for_a_client_is_waited_for(daphne: tuple[Twisted, Wire], serving_loop: LoopThread) -> None:
+def test_what_daphne_keeps_for_a_client_is_waited_for(
+    daphne: tuple[Twisted, Wire], serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transport, wire = daphne
+    # It looks at each turn of the loop.
+    monkeypatch.setattr("mcp_django.transports.servers.wire._ASK_SECONDS", 0)
 
     async def write() -> list[bool]:
         writing = asyncio.ensure_future(wire.send(b"x" * 100_000))
-        await asyncio.wait({writing}, timeout=0.2)
+        for _ in range(20):
+            await asyncio.sleep(0)
         waited = not writing.done()
         transport.offset = 50_000
         await asyncio.wait_for(writing, 30)

@@ -122,7 +122,7 @@ def test_a_question_is_asked_on_the_stream_and_its_answer_is_posted(peer: SSEPee
     connection = peer.connection("2025-06-18")
 
     connection.send({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "greet", "arguments": {}}})
-    question = connection.loop.run(connection.notifications.get(), 5)
+    question = connection.loop.run(connection.notifications.get(), 60)
     content = {"action": "accept", "content": {"name": "Ada"}}
     answer = connection.ask({"jsonrpc": "2.0", "id": question["id"], "result": content})
 

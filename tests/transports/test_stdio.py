@@ -209,7 +209,7 @@ def test_a_call_that_goes_on_and_on_does_not_hold_the_end_up(pipes: Pipes, gate:
 @on_stdio
 def test_a_listen_is_completed_at_the_end_of_the_input(pipes: Pipes, flights: Any) -> None:
     pipes.send(listen("mine", "db://flights/flight/1"))
-    pipes.loop.run(pipes.notifications.get(), 5)
+    pipes.loop.run(pipes.notifications.get(), 60)
 
     pipes.end_input()
 

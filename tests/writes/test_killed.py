@@ -66,12 +66,11 @@ def entries() -> int:
 
 
 def test_a_server_that_is_killed_after_the_commit_has_made_the_change(serve: Serve) -> None:
-    dying = serve("on_commit")
+    dying, living = serve("on_commit"), serve("")
     confirmed = previewed(dying)
     assert_dies(dying, confirmed)
     left = Change.objects.get()
 
-    living = serve("")
     again = asked(living, "update_record", **confirmed)
 
     assert left.state == "applied"
@@ -87,11 +86,11 @@ def test_a_server_that_is_killed_after_the_commit_has_made_the_change(serve: Ser
 
 
 def test_a_server_that_is_killed_before_the_commit_has_changed_nothing(serve: Serve) -> None:
-    dying = serve("response_change")
+    # Both before the change is claimed: a server may take longer to start than a lease lasts.
+    dying, living = serve("response_change"), serve("")
     confirmed = previewed(dying)
     assert_dies(dying, confirmed)
 
-    living = serve("")
     meanwhile = asked(living, "update_record", **confirmed)
     left = (Flight.objects.get(pk=3).notes, entries())
     Change.objects.update(lease_until=timezone.now() - timedelta(seconds=1))

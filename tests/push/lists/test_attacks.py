@@ -62,7 +62,7 @@ def test_toggling_a_switch_without_end_makes_no_more_work_than_one_toggle(
     for _ in range(101):
         switch_a_tool()
         users.viewer.save()
-    wait_for(lambda: ("viewer", "tools/list") in looks, "the first comparison")
+    wait_for(lambda: ("viewer", "tools/list") in looks, "the first comparison", 60)
     # All of it was heard.
     Airline.objects.get(pk="UA").save()
     while watching.next() != updated(UA, "sub-1"):

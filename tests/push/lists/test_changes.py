@@ -233,7 +233,7 @@ def test_after_a_gap_the_lists_are_compared_and_nothing_is_told_that_did_not_cha
     looks.clear()
 
     hub().resync()
-    wait_for(lambda: len(looks) == 4, "a look at each list")
+    wait_for(lambda: len(looks) == 4, "a look at each list", 60)
     Tool.objects.filter(name="delay_statistics").update(enabled=False)
     hub().resync()
 

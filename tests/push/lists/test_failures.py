@@ -72,7 +72,7 @@ def test_a_change_that_is_compared_while_the_first_look_goes_on_is_not_taken_bac
     def change() -> None:
         [group] = hub().lists._audiences.values()
         in_a_thread(lambda: describe_a_tool(users))
-        wait_for(lambda: "tools" in group.digests, "the comparison")
+        wait_for(lambda: "tools" in group.digests, "the comparison", 60)
 
     meanwhile["after"] = change
     watching = watch_lists(viewer, revision, UA)
@@ -132,7 +132,7 @@ def test_a_change_is_told_once_the_database_is_there_again(
     with monkeypatch.context() as broken:
         broken.setattr(list_changes, "_digests", fail_with(OperationalError("away")))
         describe_a_tool(users)
-        wait_for(lambda: caplog.text.count("trying again") > 1, "two failures")
+        wait_for(lambda: caplog.text.count("trying again") > 1, "two failures", 60)
 
     assert_told(watching, {"tools"}, MODERN)
 
@@ -219,6 +219,6 @@ def test_a_database_that_goes_away_while_lists_are_compared_changes_none(
     leaving.times = 2
 
     users.viewer.save()
-    wait_for(lambda: not leaving.times, "two comparisons in vain")
+    wait_for(lambda: not leaving.times, "two comparisons in vain", 60)
 
     assert_told(watching, set(), MODERN)

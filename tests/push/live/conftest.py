@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +64,7 @@ def settle(hub: Callable[[], Hub], serving_loop: LoopThread) -> Callable[[], Non
         for _ in range(2):  # The first may be heard together with changes that are looked at only then.
             heard = hub().waiters.expect(MARK)
             hub().receive(Changes(), [MARK])
-            await asyncio.wait_for(heard.wait(), 30)
+            await asyncio.wait_for(heard.wait(), 60)
             hub().waiters.unexpect(MARK, heard)
         while any(query.scheduled for query in hub().live._queries.values()):
             await asyncio.sleep(0.005)
@@ -135,12 +134,3 @@ def heard_of(watching: Watching) -> list[str]:
 
 def move(pk: int, origin: str) -> None:
     change(Flight, pk, origin=Airport.objects.get(pk=origin))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    done = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        done.wait(0.05)
-    raise TimeoutError

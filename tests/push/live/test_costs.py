@@ -16,8 +16,9 @@ from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
+from tests.end_to_end.servers import wait_for
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, DELAYED, JFK, QUIET, SET, Told, change, touch, wait_until
+from tests.push.live.conftest import COUNTED, DELAYED, JFK, QUIET, SET, Told, change, touch
 from tests.support.data import Users, token_of
 from tests.support.peers import MODERN, Peer, Peers
 
@@ -123,7 +124,7 @@ def test_nothing_is_left_of_a_query_that_nobody_watches_any_more(
 
     watching.close()
 
-    wait_until(lambda: not hub().live._queries)
+    wait_for(lambda: not hub().live._queries, "the end of the queries", 60)
     assert not hub().live._index
 
 
@@ -149,7 +150,7 @@ def test_a_slow_query_holds_up_no_other_and_no_request(
     subscribed.set()
 
     change(Flight, 2, departure_delay=1000)
-    assert begun.wait(30)
+    assert begun.wait(60)
     for number in range(5):
         change(Flight, 1, number=number)
         assert watching.uris(1) == [JFK]

@@ -10,8 +10,9 @@ from demo_project.flights.models import Flight
 from mcp_django.models import WatchedResource
 from mcp_django.resources import uris
 from mcp_django.transports import attachment
+from tests.end_to_end.servers import wait_for
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change, wait_until
+from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change
 from tests.support.peers import LEGACY, Peer, Watching
 
 
@@ -37,7 +38,7 @@ def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
     look = attachment.unseen
 
     def late(*arguments: Any) -> Any:
-        wait_until(lambda: len(computed) > 2)
+        wait_for(lambda: len(computed) > 2, "three answers", 60)
         return look(*arguments)
 
     monkeypatch.setattr(attachment, "unseen", late)

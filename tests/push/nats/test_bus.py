@@ -125,7 +125,7 @@ def test_the_servers_of_a_cluster_pass_events_on(start: Start, make_bus: MakeBus
     here, there = make_bus(one.url), make_bus(other.url)
     with following(here, serving_loop) as looking:
         # Servers of a cluster find each other in their time.
-        wait_for(lambda: there.publish(EVENT) or not looking.heard.empty(), "an event by way of the other server")
+        wait_for(lambda: there.publish(EVENT) or not looking.heard.empty(), "an event by way of the other server", 60)
 
         assert looking.heard.get() == ["tools"]
 
@@ -178,7 +178,7 @@ def test_a_hub_that_does_not_keep_up_loses_messages_and_is_told_so(
         async for found in bus.subscribe(lambda: publish_later(publish)):
             taken.append(found["number"])
             if len(taken) == 1:
-                await asyncio.to_thread(published.wait, 30)
+                await asyncio.to_thread(published.wait, 60)
         return taken
 
     def publish_later(publish: Callable[[], None]) -> None:
@@ -208,7 +208,7 @@ def test_disturbing_those_who_listen_by_malformed_messages(bus: NATSBus, serving
             bus._sender.send([payload])
         bus.publish(EVENT)
 
-        assert looking.heard.get(timeout=30) == ["tools"]
+        assert looking.heard.get(timeout=60) == ["tools"]
 
 
 @pytest.mark.parametrize("use", [publish, subscribe])
@@ -254,7 +254,7 @@ class Impostor:
 
     def _serve(self) -> None:
         connection, _ = self._server.accept()
-        connection.settimeout(30)
+        connection.settimeout(60)
         with suppress(OSError):  # Whoever has heard enough goes.
             self._talk(connection)
         connection.close()
@@ -338,7 +338,7 @@ def _tasks_of(loop: LoopThread) -> Iterator[None]:
 
     before = loop.run(running())
     yield
-    wait_for(lambda: loop.run(running()) <= before, "the end of the tasks of nats-py")
+    wait_for(lambda: loop.run(running()) <= before, "the end of the tasks of nats-py", 60)
 
 
 def test_a_bus_is_made_without_a_connection_and_without_nats_py() -> None:

@@ -120,7 +120,7 @@ def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
 ) -> None:
     """As when a firewall forgets it: both ends take it for open."""
     monkeypatch.setattr(postgresql, "_HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(postgresql, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(postgresql, "_ANSWER_SECONDS", 2.0)
     with Firewall(5432) as firewall:
         parameters = postgresql._parameters("default")
         monkeypatch.setattr(postgresql, "_parameters", lambda alias: {**parameters, "port": firewall.port})
@@ -157,7 +157,7 @@ class Firewall:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         for one in (self._server, *self._open):
             one.close()
 

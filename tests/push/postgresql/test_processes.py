@@ -56,7 +56,7 @@ def test_a_process_that_is_killed_right_after_its_commit_was_heard(channel: Chan
 
 def test_a_process_that_is_killed_right_before_its_commit_is_not_heard(channel: Channel) -> None:
     run_to_death(DIES.format(name="a", before=KILLED, after=""))
-    wait_for(lambda: not _in_transactions(), "the end of the dead process's transaction")
+    wait_for(lambda: not _in_transactions(), "the end of the dead process's transaction", 60)
 
     assert channel.events() == []
     assert Tag.objects.count() == 0
@@ -77,7 +77,7 @@ Tag.objects.create(name='b')
 def test_a_pool_of_one_connection_is_left_to_the_project(channel: Channel) -> None:
     before = """
 from tests import settings
-settings.DATABASES['default']['OPTIONS'] = {'pool': {'min_size': 1, 'max_size': 1, 'timeout': 5}}
+settings.DATABASES['default']['OPTIONS'] = {'pool': {'min_size': 1, 'max_size': 1, 'timeout': 60}}
 """
     code = """
 import asyncio, threading

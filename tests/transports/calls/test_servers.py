@@ -15,7 +15,7 @@ from tests.push.test_two_servers import begin as begin_served
 from tests.support import schemas
 from tests.support.data import switch_on, token_of
 
-END_SECONDS = 30
+END_SECONDS = 60
 
 
 def _project(folder: Path) -> Project:
