@@ -175,6 +175,18 @@ def test_a_result_is_written(root: DirectPeer, declared: Declared) -> None:
     assert found == [(returns, structured, text) for returns, _, structured, text in RESULTS]
 
 
+def test_what_is_annotated_of_a_result_stands_in_its_schema(root: DirectPeer, declared: Declared) -> None:
+    def seats(request: HttpRequest) -> Annotated[int, Field(ge=1, description="Seats that are left.")]:
+        """Seats."""
+        return 1
+
+    declared.tool(seats)
+
+    schema = listed(root, "seats")["outputSchema"]
+
+    assert (schema["minimum"], schema["description"]) == (1, "Seats that are left.")
+
+
 def test_a_result_that_breaks_its_schema_is_no_result(
     root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
