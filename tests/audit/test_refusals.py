@@ -39,7 +39,7 @@ def test_what_may_not_be_called_or_read_is_refused_with_the_true_reason(
         Tool.objects.filter(name=ACTION).update(enabled=reason != "SWITCHED_OFF")
         error = peers(token).error(MODERN, "tools/call", {"name": name, "arguments": {"ids": ["1"]}})
         assert error["data"]["reason"] == "TOOL_NOT_FOUND" and error["message"].startswith(f"Unknown tool: {name}.")
-    Tool.objects.filter(name="get_record").update(enabled=False)
+    Tool.objects.update_or_create(site="mcp", name="get_record", defaults={"enabled": False})
     read = peers(token_of(users.admin)).error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
 
     assert read["data"]["reason"] == "RESOURCE_NOT_FOUND"

@@ -46,20 +46,15 @@ def test_the_line_is_there_while_the_tool_runs_and_has_its_outcome_after(
     assert rows("name", "outcome") == [{"name": "change", "outcome": "done"}]
 
 
-def test_a_tool_that_only_reads_or_is_refused_is_written_down_as_always(
+def test_a_tool_that_only_reads_is_written_down_as_always(
     peers: Peers, users: Any, flights: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Any] = []
     monkeypatch.setattr(strict, "begin", begun.append)
-    peer = peers(token_of(users.ops))
 
-    peer.call("find_records", model="flights.flight")
-    peer.error(MODERN, "tools/call", {"name": "unknown_tool", "arguments": {}})
+    peers(token_of(users.ops)).call("find_records", model="flights.flight")
 
-    assert begun == []
-    assert rows("outcome", "reason") == [
-        {"outcome": "done", "reason": ""}, {"outcome": "refused", "reason": "TOOL_NOT_FOUND"},
-    ]  # fmt: skip
+    assert begun == [] and [row["outcome"] for row in rows("outcome")] == ["done"]
 
 
 def test_a_tool_is_not_run_where_its_line_cannot_be_written(
@@ -122,3 +117,13 @@ def test_a_transaction_that_is_not_ours_is_refused(transactional_db: None) -> No
         strict.begin(())
 
     assert not recorder.has_waiting
+
+
+def test_a_refused_tool_is_written_down_as_refused(peers: Peers, users: Any, rows: Rows) -> None:
+    peer = peers(token_of(users.admin, "read"))
+
+    peer.error(MODERN, "tools/call", {"name": "unknown_tool", "arguments": {}})
+
+    assert rows("name", "outcome", "reason") == [
+        {"name": "unknown_tool", "outcome": "refused", "reason": "TOOL_NOT_FOUND"}
+    ]

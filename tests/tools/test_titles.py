@@ -103,10 +103,11 @@ def test_the_title_of_the_server_is_the_declared_one_or_the_header_of_the_admin(
     ]  # fmt: skip
     for header, title in headers:
         forget_title()
-        monkeypatch.setattr(admin.site, "site_header", header)
-        with override_settings(LANGUAGE_CODE="de"):
-            assert site.implementation().get("title") == title
-        assert site.implementation()["name"] == "django"
+        with monkeypatch.context() as patched:
+            patched.setattr(admin.site, "site_header", header)
+            with override_settings(LANGUAGE_CODE="de"):
+                assert site.implementation().get("title") == title
+            assert site.implementation()["name"] == "django"
     monkeypatch.setattr(site, "title", "Ours", raising=False)
     forget_title()
     assert site.implementation()["title"] == "Ours"

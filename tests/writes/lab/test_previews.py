@@ -202,7 +202,7 @@ def test_a_preview_leaves_nothing_behind(lab: Lab) -> None:
         with busy_receiver(), tripwires() as heard:
             propose(rights(lab), "create" if make is None else "update", arguments).preview()
 
-        found[what] = heard, lab.everything() == before
+        found[what] = [*heard], lab.everything() == before
 
     assert found == dict.fromkeys(CASES, ([], True))
 
