@@ -30,18 +30,20 @@ from tests.axes import DUPLEX, HTTP, NETWORK, ONE, OVER_HTTP, PUSHING, TEXT, TRA
 from tests.lanes import REPORT
 from tests.support import migrated, schemas
 from tests.support.declared import Declared
+from tests.support.examples import ALL, FEW
 from tests.support.loop import LoopThread
 from tests.support.peers import Peer, Peers
 
 # The same examples in every run, however slow the machine is.
-hypothesis.settings.register_profile(
-    "suite",
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
-)
-hypothesis.settings.load_profile("suite")
+for lane, number in (("release", ALL), ("other", FEW)):
+    hypothesis.settings.register_profile(
+        lane,
+        max_examples=number,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
+    )
 
 # A random token in a page spells no word that a test looks for.
 csrf.CSRF_ALLOWED_CHARS = "xz"
@@ -77,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    hypothesis.settings.load_profile("release" if config.getoption("lane") == "release" else "other")
     gc.disable()  # Until all tests are collected, of which nothing is garbage: looking takes a quarter of that time.
 
 

@@ -60,7 +60,7 @@ def test_nonsense_is_no_rate_and_a_rate_of_nothing_is_refused_with_the_remedy() 
 def test_limits_are_several_rates_of_each_kind_and_of_no_other_shape() -> None:
     wrong: list[tuple[Any, str]] = [
         ([], "is not a dictionary"), ("60/min", "is not a dictionary"), (None, "is not a dictionary"),
-        ({"call": "60/min"}, "'call' cannot be limited here. What can be: calls, changes, rows, bytes, writes, refusals."),
+        ({"call": "60/min"}, "'call' cannot be limited here. What can be: calls, changes, rows, bytes, writes"),
         ({"failures": "60/min"}, "'failures' cannot be limited here."), ({1: "60/min"}, "1 cannot be limited here."),
         ({"calls": None}, "None is not a rate"), ({"calls": {}}, "is not a rate"),
         ({"calls": ["60/min", 1]}, "1 is not a rate"),

@@ -20,6 +20,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_settings
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken, Tool
+from tests.support.examples import examples
 
 VIEW = "flights.view_flight"
 _OF_USER, _OF_GROUP, _MEMBERS = (
@@ -98,7 +99,7 @@ CHANGES: list[Callable[[World], None]] = [
 
 
 @pytest.mark.every_database
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from([0.0, 0.3, 0.9])), min_size=1, max_size=8))
 def test_a_second_after_silent_changes_the_answers_are_the_same(
     transactional_db: None, changes: list[tuple[Callable[[World], None], float]]

@@ -15,7 +15,11 @@ from tests.audit.processes import call
 from tests.push.processes import ServedPeer, environment, run_python, served
 from tests.support.data import token_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("users", "transactional_db")]
+pytestmark = [
+    pytest.mark.more("eight processes that write at once"),
+    pytest.mark.slow,
+    pytest.mark.usefixtures("users", "transactional_db"),
+]
 
 
 @pytest.fixture(autouse=True)

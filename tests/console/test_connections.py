@@ -236,6 +236,7 @@ def test_a_process_that_answered_before_and_is_silent_now_is_named() -> None:
 ON_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="the bus of PostgreSQL")
 
 
+@pytest.mark.more("three processes")
 @pytest.mark.every_database
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["redis", "nats", pytest.param("postgresql", marks=ON_POSTGRESQL)])

@@ -77,6 +77,7 @@ def calling(command: str, tool: str, **arguments: Any) -> str:
     return re.sub(r"-d '.*'", lambda _: f"-d '{json.dumps(message)}'", command)
 
 
+@pytest.mark.more("starts the demo again")
 def test_a_second_start_prints_the_same_token_and_keeps_what_was_changed(demo_data: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_data, tmp_path, dirs_exist_ok=True)
     project = demo(tmp_path)
@@ -97,6 +98,7 @@ def test_a_second_start_prints_the_same_token_and_keeps_what_was_changed(demo_da
     assert added["result"]["isError"] is False
 
 
+@pytest.mark.more("starts the demo again")
 def test_a_token_that_was_revoked_is_replaced_and_a_tool_that_was_switched_off_stays_off(
     demo_data: Path, tmp_path: Path
 ) -> None:

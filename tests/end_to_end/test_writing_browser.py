@@ -78,6 +78,7 @@ def test_ops_corrects_a_flight_and_deletes_a_disruption_after_a_click(agent: Age
     expect(page.get_by_text(f"change {done['change']})")).to_be_visible()
 
 
+@pytest.mark.more("a further story in the browser")
 def test_a_rejected_change_tells_the_agent_why(agent: Agent, page: Page) -> None:
     [[key]] = agent.call("find_records", model="flights.flight", fields=["id"], limit=1)["rows"]
     values = {"flight": str(key), "kind": "weather", "note": "Snow"}

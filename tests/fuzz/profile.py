@@ -1,4 +1,4 @@
-"""How long the fuzzer runs: always the same few examples in the suite, ``FUZZ_EXAMPLES`` random ones by hand."""
+"""How long the fuzzer runs: always the same examples in the suite, ``FUZZ_EXAMPLES`` random ones by hand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.support.examples import examples as of_lane
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 
 
 def fuzz(examples: int) -> Any:
     """The decorator of a fuzz test that tries so many examples in the suite."""
     return settings(
-        max_examples=EXAMPLES or examples,
+        max_examples=EXAMPLES or of_lane(examples),
         derandomize=not EXAMPLES,
         database=None,
         deadline=None,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mcp_django.exceptions import ToolError
 from mcp_django.prompt_templates import _FILTERS, _engine, compile_template
 from mcp_django.protocol.errors import LimitExceeded
+from tests.support.examples import examples
 
 
 def written(text: str, **values: str) -> str:
@@ -212,7 +213,7 @@ PIECES = ["{{", "}}", "{%", "%}", "{#", "#}", " a ", "|upper", "|default:", "'x'
           "endcomment", ".x", "__", "\n", "_('a')", "==", "in", "not"]  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_any_text_is_a_template_or_refused_in_words(text: str) -> None:
     try:

@@ -22,7 +22,7 @@ from tests.support.peers import Answered, Message
 from tests.support.polling import REVISION, Polling, in_background
 from tests.support.talking import in_session
 
-pytestmark = [pytest.mark.every_database, pytest.mark.slow]
+pytestmark = [pytest.mark.more("polls over several processes"), pytest.mark.every_database, pytest.mark.slow]
 
 FLIGHT = "db://flights/flight/1"
 EVERYTHING = [*(list_changed(name) for name in ("prompts", "resources", "tools")), updated(FLIGHT)]

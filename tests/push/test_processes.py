@@ -30,7 +30,7 @@ from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Peers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.more("several processes over each bus; `make test` has two servers"), pytest.mark.slow]
 
 FLIGHT = "db://flights/flight/1"
 TOOL = "flights_flight_mark_cancelled"

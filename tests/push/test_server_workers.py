@@ -21,7 +21,7 @@ from tests.support import schemas
 from tests.support.data import Users, switch_on, token_of
 from tests.support.peers import MODERN, Message, meta
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.more("servers with several workers"), pytest.mark.slow]
 
 FLIGHT = "db://flights/flight/1"
 #: Which process takes a connection, the system decides.

@@ -23,6 +23,7 @@ from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.every_database
 
@@ -283,7 +284,9 @@ def many(root: User, moments: dict[int, datetime.datetime]) -> ModelRights:
     return rights_on(Flight, root)
 
 
-OF_MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OF_MANY = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 DAYS = st.builds(
     lambda day, days: day + datetime.timedelta(days), st.sampled_from(list(CHANGES.values())), st.integers(-2, 2)
 )

@@ -23,10 +23,11 @@ from tests.shop.models import Product, Tag
 from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.every_database
 
-checked = settings(max_examples=50)
+checked = settings(max_examples=examples(50))
 
 #: Few values of each kind, so that rows are equal in what they are ordered by.
 VALUES: dict[str, list[Any]] = {

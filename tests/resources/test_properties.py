@@ -22,10 +22,11 @@ from mcp_django.resources import rows
 from tests.shop.models import Making, Part, Supplier
 from tests.support.asking import all_rows, rights_on
 from tests.support.declared import Declared
+from tests.support.examples import examples
 
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
-checked = settings(max_examples=30)
+checked = settings(max_examples=examples(30))
 
 # A few rows, some of them hidden, as Python has them.
 

@@ -22,6 +22,7 @@ from tests.shop.models import Product, Tag
 from tests.support.asking import DirectPeer, rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
+from tests.support.examples import examples
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
 pytestmark = pytest.mark.every_database
@@ -149,7 +150,7 @@ def test_a_uri_is_matched() -> None:
     assert found == {(pattern, uri): values for pattern, uri, values in MATCHED}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_value_is_given_as_it_was_encoded(first: str, second: str) -> None:
     try:

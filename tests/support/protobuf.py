@@ -31,6 +31,8 @@ class ProtobufWire:
             await self._application(scope, receive, send)
             return
         first = await receive()
+        while first.get("more_body") and not first.get("body"):
+            first = await receive()
         given = first.get("body", b"")
         try:
             body = protobuf.encode(jsonrpc.encode(jsonrpc.decode(given))) if given else b""

@@ -18,7 +18,7 @@ from tests.support.pages import blocks
 from tests.support.peers import MODERN, meta
 from tests.support.tasks import TASKS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.more("sets a project up, with a worker"), pytest.mark.slow]
 
 
 def test_the_page_sets_a_worker_up(tmp_path: Path) -> None:

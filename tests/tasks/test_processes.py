@@ -21,7 +21,7 @@ from tests.support.data import token_of
 from tests.support.peers import MODERN, Message
 from tests.support.tasks import TASKS, text_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.more("processes that die and are followed by others"), pytest.mark.slow]
 
 
 class Processes:

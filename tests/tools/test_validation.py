@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcp_django import site
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.validation import accepter_of, find_errors, validator_of
+from tests.support.examples import examples
 
 JSON = dict[str, Any]
 
@@ -70,7 +71,7 @@ def test_what_meets_a_plain_schema_is_accepted_at_once_and_of_another_nothing() 
 
 
 @given(schema=st.sampled_from([schema for schema, _ in _PLAIN]), value=_VALUES)
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 def test_nothing_is_accepted_at_once_that_the_schema_refuses(schema: JSON, value: Any) -> None:
     if accepter_of(schema)(value):
         assert find_errors(validator_of(schema), value, 1) == []

@@ -71,6 +71,7 @@ def test_gzip_middleware_compresses_answers_and_no_streams(
     assert stream.uris(1) == ["db://flights/flight/1"]
 
 
+@pytest.mark.more("starts servers")
 @pytest.mark.slow
 def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     """In a process of its own, since the apps of these middleware bring models."""

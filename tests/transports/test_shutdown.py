@@ -22,7 +22,7 @@ from tests.support import schemas
 from tests.support.data import switch_on, token_of
 from tests.support.peers import MODERN, meta
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.more("the end of each server"), pytest.mark.slow]
 
 LISTEN = {
     "jsonrpc": "2.0",

@@ -32,6 +32,7 @@ from tests.shop.models import Document, Person, Product
 from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights
 from tests.support.declared import Declared
+from tests.support.examples import examples
 from tests.support.pages import cells
 
 UTC = datetime.UTC
@@ -176,7 +177,7 @@ def test_each_kind_of_the_table_is_tried() -> None:
 def test_a_value_of_each_kind_is_read_as_it_was_written_and_changes_nothing_then(agent: Agent, language: str) -> None:
     row = Product.objects.create(name="lamp")
 
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(values=PRODUCTS)
     @example(values=A_PRODUCT)
     def try_values(values: dict[str, Any]) -> None:
@@ -241,7 +242,7 @@ CHANGES = [
 def test_a_moment_is_read_as_it_was_written_and_stays_then(agent: Agent, flight: str, zone: str) -> None:
     """Whether it is named once more, or not at all."""
 
-    @settings(max_examples=10)
+    @settings(max_examples=examples(10))
     @given(moment=MOMENTS)
     def try_moment(moment: datetime.datetime) -> None:
         Flight.objects.update(notes="")

@@ -22,6 +22,7 @@ from tests.shop.models import Apikey
 from tests.support.asking import DirectPeer
 from tests.support.data import make_staff
 from tests.support.declared import Declared
+from tests.support.examples import examples
 from tests.support.peers import Peer
 
 
@@ -191,7 +192,7 @@ def test_a_token_without_the_scope_read(root: DirectPeer) -> None:
 
 
 @pytest.mark.every_database
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from([(FLIGHT, "id"), (QUERY, "origin"), (QUERY, "status"), (QUERY, "order_by"), (QUERY, "plane"),
                         ("db://shop/tag/{name}", "name"), ("punctuality_report", "origin")]),
        st.text(st.characters(codec="utf-8"), max_size=40))  # fmt: skip

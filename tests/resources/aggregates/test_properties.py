@@ -24,6 +24,7 @@ from tests.resources.aggregates.conftest import JSON, MOMENT, scoped
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
 from tests.support.declared import Declared
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.every_database
 
@@ -178,7 +179,7 @@ def make_world() -> None:
 
 @given(data=st.data())
 @settings(
-    max_examples=120, deadline=None, derandomize=True, database=None,
+    max_examples=examples(120), deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 def check_against_python(rights: ModelRights, visible: list[Flight], data: st.DataObject) -> None:

@@ -33,6 +33,7 @@ def _client(token: str, origin: str) -> ServedPeer:
     return peer
 
 
+@pytest.mark.more("servers that end")
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["daphne", "uvicorn"])
 def test_open_questions_end_with_the_server(server: str, users: Any, tmp_path: Path) -> None:
@@ -57,6 +58,7 @@ def test_open_questions_end_with_the_server(server: str, users: Any, tmp_path: P
         peer.client.close()
 
 
+@pytest.mark.more("servers that end")
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["daphne", "uvicorn"])
 def test_resumed_streams_end_with_the_server_and_go_on_at_another(server: str, users: Any, tmp_path: Path) -> None:
