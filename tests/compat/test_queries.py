@@ -43,6 +43,9 @@ from mcp_django.compat.queries import (
 from mcp_django.models import AccessToken
 from tests.shop.models import Book, CheapProduct, Parcel, Product, Tag
 
+# Each depends on the versions of the packages that it is about.
+pytestmark = pytest.mark.every_case
+
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
 

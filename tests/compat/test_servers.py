@@ -28,6 +28,9 @@ from mcp_django.compat.servers import (
 from tests.conftest import is_listening
 from tests.end_to_end.servers import ROOT, free_port, wait_for
 
+# Each depends on the versions of the packages that it is about.
+pytestmark = pytest.mark.every_case
+
 _APPLICATION = "tests.compat.application:application"
 _COMMANDS = {
     "uvicorn": ("uvicorn", "--port", "{port}", "--no-access-log"),
