@@ -18,7 +18,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.test import TestCase, TransactionTestCase
 
-from demo_project.flights.models import Airline
+from demo_project.flights.models import Airline, Flight
 from mcp_django import MCPSite, tool
 from mcp_django.exceptions import ToolError
 from mcp_django.test import MCPClient, ProtocolError
@@ -225,6 +225,16 @@ def test_what_is_rolled_back_is_not_told_and_what_is_not_committed_waits(root: U
             before = client.updates()
         assert before == []
         assert client.updates() == ["db://flights/airline/UA"]
+
+
+def test_a_watched_query_is_told_of_when_its_answer_changes(root: User) -> None:
+    make_flights(2)
+
+    with MCPClient(root) as client:
+        client.subscribe("db://flights/flight?group_by=carrier&measures=count")
+        Flight.objects.first().delete()  # type: ignore[union-attr]
+
+        assert client.wait_for_update() == "db://flights/flight?group_by=carrier&measures=count"
 
 
 @both_eras

@@ -163,7 +163,7 @@ def test_a_site_that_lets_nobody_in_or_whose_permission_fails_shows_nothing(
     root: DirectPeer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for has_permission in (_raises, lambda request: False):
-        monkeypatch.setattr(admin.site, "has_permission", has_permission)
+        monkeypatch.setattr(admin.site._wrapped, "has_permission", has_permission)  # type: ignore[attr-defined]
         assert "find_records" not in root.tools()
         assert root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
     assert "has_view_permission failed" in caplog.text

@@ -293,7 +293,7 @@ def _outcome(found: Telemetry) -> dict[str, Any]:
 
 
 def _of(found: Any) -> Any:
-    keys = ("mcp.method.name", "gen_ai.tool.name", "error.type", "rpc.response.status_code")
+    keys = ("mcp.method.name", "error.type", "rpc.response.status_code")
     return [found.attributes.get(key) for key in keys]
 
 

@@ -289,13 +289,13 @@ def test_the_form_offers_what_the_setting_names_in_words_and_groups_of_scopes_by
 ) -> None:
     page = client_of(users.viewer).get(URL).content.decode()
     groups = {"sales": ["model:flights.flight:read", "model:flights.airline:read"]}
-    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["reed", "sales"], "SCOPE_GROUPS": groups}
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["reed", "actions", "sales"], "SCOPE_GROUPS": groups}
     made_by(users.ops, scopes=["sales"])
 
     assert Form(page).boxes == {"read": True, "model:flights.flight:read": False}
     assert "Read one model: Flights" in text_of(page)
     # What is no scope is not offered.
-    assert [*Form(client_of(users.ops).get(URL).content.decode()).boxes] == ["sales"]
+    assert [*Form(client_of(users.ops).get(URL).content.decode()).boxes] == ["actions", "sales"]
     assert AccessToken.objects.get().scopes == ["sales"]
 
 
