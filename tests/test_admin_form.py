@@ -337,14 +337,25 @@ def test_a_model_whose_admin_has_no_list_is_hidden_and_one_with_more_pages_is_sh
 
 
 def test_a_default_of_a_field_is_not_asked_for_what_the_form_shows(
-    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    given: list[Any] = []
+
     def default() -> Any:
         raise AssertionError("a default may ask the database")
 
-    monkeypatch.setitem(vars(Product._meta.get_field("details")), "_get_default", default)
+    @ignores_object
+    def get_exclude(self: Any, request: HttpRequest, obj: Any = None) -> Any:
+        given.append((obj.details, obj.stock))
+        return ["name"]
 
-    assert "stock" in columns(root, "shop.product")
+    monkeypatch.setitem(vars(Product._meta.get_field("details")), "_get_default", default)
+    declared.admin(Product, type("Excluding", (Admin,), {"list_display": ["stock"], "get_exclude": get_exclude}))
+
+    names = columns(root, "shop.product")
+
+    assert "price" in names and "name" not in names
+    assert set(given) == {(None, 0)}
 
 
 def test_no_object_is_made_for_a_form_whose_hooks_are_djangos_own(root: DirectPeer) -> None:

@@ -191,6 +191,13 @@ def test_a_count_that_the_cache_has_thrown_away_does_no_harm(clock: Clock) -> No
     assert found == [None, charge("a", 1, 1)]
 
 
+def test_a_count_that_the_cache_does_not_have_stands_at_0(clock: Clock) -> None:
+    evicting: Any = Evicting()
+
+    # As of who may read one row a minute and has read none.
+    assert CacheCounters(evicting).take([charge("rows", 0, 0)]) is None
+
+
 def test_while_the_cache_is_away_calls_are_refused_for_a_while(
     users: Users, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

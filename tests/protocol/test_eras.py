@@ -94,6 +94,17 @@ def test_a_second_initialize_on_a_connection_is_refused(admin: DuplexPeer) -> No
     assert admin.result("2025-11-25", "ping") == {}
 
 
+@pytest.mark.parametrize("transport", DUPLEX)
+def test_an_initialize_that_was_refused_is_sent_again_on_its_connection(admin: DuplexPeer) -> None:
+    connection = admin.connect()
+
+    refused = connection.ask(json.loads(initialize(protocolVersion="2025-11-25")))
+    taken = connection.ask(json.loads(initialize(protocolVersion="2025-11-25", **CLIENT)))
+
+    assert refused["error"]["code"] == -32602
+    assert taken["result"]["protocolVersion"] == "2025-11-25"
+
+
 @pytest.mark.parametrize("transport", HTTP)
 def test_initialize_ignores_a_legacy_version_header_and_is_refused_under_a_modern_one(admin: HTTPPeer) -> None:
     for version in ("2025-06-18", "1999-01-01"):

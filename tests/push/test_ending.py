@@ -151,6 +151,26 @@ def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
     assert kept.next() == updated("db://flights/flight/1", "kept")
 
 
+def test_a_sweep_that_fails_is_logged_and_the_next_one_ends_what_is_over(
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    find, failures = credentials.ended, [ZeroDivisionError()]
+
+    def fail_at_first(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return find(*args)
+
+    monkeypatch.setattr(credentials, "ended", fail_at_first)
+    watching = watch(admin, MODERN, "db://flights/flight/1", listen_id="sub-1")
+
+    AccessToken.objects.update(revoked_at=timezone.now())
+
+    assert_completed(watching, "sub-1")
+    assert not failures
+    assert "What is open could not be compared with the database; trying again" in caplog.text
+
+
 @ON_HTTP
 @pytest.mark.parametrize("by", ["another request", "nobody who says so"])
 def test_the_stream_ends_with_its_session(admin: Peer, flights: Any, by: str) -> None:

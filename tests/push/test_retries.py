@@ -10,6 +10,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import OperationalError, transaction
 
+import mcp_django
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
 from mcp_django.protocol.errors import TooSlow
@@ -20,6 +21,7 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import assert_nothing_but, watch
 from tests.resources.test_reading import slow
 from tests.shop.models import Tag
+from tests.support.declared import Declared
 from tests.support.leaving import Leaving, LeavingInContext
 from tests.support.peers import LEGACY, MODERN, Peer
 
@@ -170,6 +172,26 @@ def test_what_was_visible_is_told_once_although_it_is_never_found_out_and_what_w
     assert watching.uris(2) == [FLIGHTS, JFK]
     database.wait_asked()
     assert_nothing_but(watching, QUIET, touch)
+
+
+def test_of_declared_resources_what_is_reported_or_was_visible_is_told_and_what_was_hidden_never(
+    ops: Peer, declared: Declared, database: Database, jfk: Flight, ewr: Flight, touch: Callable[[], None]
+) -> None:
+    boards = ["shop://arrivals", "shop://departures"]
+    for uri in boards:
+        declared.resource(uri, lambda request: "text", name=uri, watch=[Flight])
+    watching = watch(ops, MODERN, *boards, QUIET)
+    database.failures = ALWAYS
+
+    ewr.save()
+    for _ in range(4):
+        database.wait_asked()
+    assert_nothing_but(watching, QUIET, touch)
+    mcp_django.updated(boards[0])
+    assert watching.uris(1) == boards[:1]
+    jfk.save()
+
+    assert watching.uris(2) == boards
 
 
 def test_a_record_that_was_told_unseen_and_turns_out_to_have_left_the_view_is_not_told_again(

@@ -222,3 +222,15 @@ def test_the_nearest_is_found_in_a_large_table(root: DirectPeer) -> None:
     assert refused(root, {"origin": "Kenedy"}) == [
         "no visible flights.airport has the key 'Kenedy'. Did you mean JFK, John F Kennedy Intl?"
     ]
+    assert refused(root, {"origin": "Jon F Kenedy Intl"}) == [
+        "no visible flights.airport has the key 'Jon F Kenedy Intl'. Did you mean JFK, John F Kennedy Intl?"
+    ], "the beginning of its longest word finds it; that of a shorter one finds too many others"
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="only SQLite stores bytes in a column of texts")
+def test_bytes_in_the_place_of_a_text_are_not_suggested(root: DirectPeer) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE flights_airport SET name = %s WHERE faa = 'EWR'", [b"QQ\xff"])
+
+    assert refused(root, {"origin": "QQ"}) == ["no visible flights.airport has the key 'QQ'."]
+    assert refused(root, {"origin": "JF"}) == ["no visible flights.airport has the key 'JF'. Did you mean JFK?"]

@@ -102,6 +102,26 @@ def test_more_requests_than_may_be_in_flight_are_refused(admin: DuplexPeer, gate
     assert "tools" in taken["result"]
 
 
+def test_more_batches_than_may_be_in_flight_are_refused(admin: DuplexPeer, gate: Gate, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_IN_FLIGHT": 1}
+    connection = admin.connection("2025-03-26")
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    before = connection.ask([ping])
+    assert_next_is_mine(connection)  # That batch is over: its answer was written before this one.
+    connection.send([{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ENTER}])
+    gate.wait_for_entry()
+
+    refused = connection.ask([ping])
+    gate.open()
+    [entered] = connection.answer()
+    assert_next_is_mine(connection)
+    after = connection.ask([ping])
+
+    assert refused == error(-32603, "LIMIT_EXCEEDED", "At most 1 batches may be in flight (MAX_IN_FLIGHT).")
+    assert entered["id"] == 1
+    assert before == after == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
+
+
 def test_a_cancelled_request_is_not_answered(admin: DuplexPeer, gate: Gate, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "THREADS": 1}
     connection = admin.connect()

@@ -12,7 +12,9 @@ from mcp_django import inventory, site
 from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.models import Tool
 from mcp_django.writes.tools import WRITE_TOOLS
+from tests.oauth.test_step_up import call, post, token_with
 from tests.support.data import Users, make_flights, make_staff, switch_on
+from tests.support.peers import Peers
 from tests.writes.conftest import Writer
 
 NAMES = {tool.name for tool in WRITE_TOOLS}
@@ -41,6 +43,26 @@ def test_the_scope_for_one_model_opens_that_model_alone(root: Writer, users: Use
 
     assert one.ask("describe_form") == {"models": {"flights.airline": ["create", "update", "delete"]}}
     assert "flights.airport" in one.refused("describe_form", model="flights.airport")
+
+
+def test_an_oauth_client_is_asked_for_the_scope_to_write_a_model_where_its_user_may_write_it(
+    users: Users, peers: Peers
+) -> None:
+    switch_on("update_record")
+    permissions = [f"flights.{verb}_{name}" for verb in ("view", "change") for name in ("flight", "plane")]
+    clerk = make_staff("clerk", *permissions)
+    peer = peers(token_with(clerk, "read", "model:flights.flight:write"))
+
+    plane, airline, nothing = (
+        post(peer, call("update_record", model=model, id="1", values={"notes": "x"}))
+        for model in ("flights.plane", "flights.airline", "flights.nothing")
+    )
+
+    assert plane.status == 403
+    assert 'scope="read model:flights.flight:write model:flights.plane:write"' in plane.headers["www-authenticate"]
+    for refused in (airline, nothing):
+        assert refused.status == 200
+        assert "no model of which you may update rows" in refused.json["result"]["content"][0]["text"]
 
 
 def test_those_that_read_are_there_and_the_scope_is_asked_for_where_one_that_writes_is_on(users: Users) -> None:

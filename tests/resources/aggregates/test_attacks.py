@@ -20,6 +20,7 @@ pytestmark = pytest.mark.every_database
 
 WRONG: list[tuple[JSON, str, str]] = [
     ({"group_by": ["statsu"]}, "group_by", "no field to group by 'statsu'. Did you mean status? Allowed: id, "),
+    ({"group_by": ["status__"]}, "group_by", "no field to group by 'status__'. Did you mean status? Allowed: id, "),
     ({"group_by": ["carrier__nmae"]}, "group_by", "no field 'carrier__nmae'. Did you mean carrier__name?"),
     ({"group_by": ["departs_at__mnth"]}, "group_by", "no part of departs_at 'mnth'. Did you mean month? Allowed: "),
     ({"group_by": ["number__year"]}, "group_by", "no part of number 'year'. Allowed: none."),
