@@ -2,7 +2,7 @@
 
 | lane | which tests | which points of their axes |
 |---|---|---|
-| ``check`` | all but those that are ``slow``, or marked ``more`` or ``release`` | the first, over one transport |
+| ``check`` | all but those that are ``slow`` or long, or marked ``more`` or ``release`` | the first, over one transport |
 | ``test`` | all but those marked ``more`` or ``release`` | the first, over each transport |
 | ``more`` | all but those marked ``release`` | each once, over one transport: what the lane ``test`` has not run |
 | ``release`` | all | all combinations |
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +45,9 @@ LANES = ("check", "test", "more", "release")
 FIRST_LANE = {"slow": "test", "more": "more", "release": "release"}
 #: Folders whose tests start servers, clients and browsers.
 SLOW_FOLDERS = {"end_to_end", "faults"}
+#: Tests whose first case computes for 0.3 s and more, as ``--write-long`` noted them.
+LONG = Path(__file__).with_name("long.txt")
+LONG_SECONDS = 0.3
 
 #: The transports of each test that was collected, by the name of the test.
 KNOWN = pytest.StashKey[dict[str, set[Any]]]()
@@ -52,6 +57,7 @@ LEFT_OUT = pytest.StashKey[set[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, default="release", help="run what this lane runs (tests/README.md)")
+    parser.addoption("--write-long", action="store_true", help=f"note the tests that take long in {LONG.name}")
     parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
     parser.addoption("--wire", choices=WIRES, help="run the tests of the transport that this one stands in for")
     parser.addoption(
@@ -114,15 +120,32 @@ def first_lane(test: pytest.Item) -> str:
     if silent := [name for name in ("more", "release") if (marker := markers[name]) and not marker.args]:
         raise pytest.UsageError(f"{test.nodeid}: say why it is {silent[0]}: @pytest.mark.{silent[0]}(reason)")
     lanes = [lane for name, lane in FIRST_LANE.items() if markers[name]]
-    if SLOW_FOLDERS.intersection(test.path.parts):
+    if _is_slow(test):
         lanes.append("test")
     return max(lanes, key=LANES.index, default="check")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """So that ``-m slow`` divides what waits from what computes."""
-    if SLOW_FOLDERS.intersection(item.path.parts):
+    """So that ``-m slow`` divides what takes long from what does not."""
+    if _is_slow(item):
         item.add_marker("slow")
+
+
+def _is_slow(test: pytest.Item) -> bool:
+    return bool(SLOW_FOLDERS.intersection(test.path.parts)) or name_of(test) in _long()
+
+
+@cache
+def _long() -> frozenset[str]:
+    return frozenset(LONG.read_text().split())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("write_long"):
+        ran = [report for reports in terminalreporter.stats.values() for report in reports]
+        calls = [report for report in ran if getattr(report, "when", "") == "call"]
+        names = {report.nodeid.partition("[")[0] for report in calls if report.duration >= LONG_SECONDS}
+        LONG.write_text("".join(f"{name}\n" for name in sorted(names)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
