@@ -2,7 +2,7 @@
 
 | lane | which tests | which points of their axes |
 |---|---|---|
-| ``check`` | all but those that are ``slow`` or long, or marked ``more`` or ``release`` | the first, over one transport |
+| ``check`` | all but slow and long ones, and those marked ``more`` or ``release`` | the first, over one transport |
 | ``test`` | all but those marked ``more`` or ``release`` | the first, over each transport |
 | ``more`` | all but those marked ``release`` | each once, over one transport: what the lane ``test`` has not run |
 | ``release`` | all | all combinations |

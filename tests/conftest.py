@@ -14,6 +14,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.contrib.admin.sites import all_sites
 from django.middleware import csrf
 from pytest_django.plugin import blocking_manager_key
 
@@ -183,10 +184,11 @@ def _forget() -> Iterator[None]:
     known_callers.clear()
     overrides.forget()
     failures.throttled.clear()
-    before = set(sites._sites)
+    before = {id(known): set(known) for known in (sites._sites, all_sites)}
     yield
-    for made in set(sites._sites) - before:
-        sites._sites.discard(made)
+    for known in (sites._sites, all_sites):
+        for made in set(known) - before[id(known)]:  # It would stay until the garbage collector comes.
+            known.discard(made)
     _close_hubs()
     close_workers()
     principals.clear()
