@@ -131,6 +131,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("slow")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run loads no file of which it runs no test: loading all takes as long as hundreds of tests."""
+    chosen = config.getoption("markexpr")
+    if not collection_path.match("test_*.py"):
+        return None
+    if chosen == "not slow":
+        return bool(SLOW_FOLDERS.intersection(collection_path.parts)) or None
+    if chosen == "slow":
+        return None if _may_be_slow(collection_path) else True
+    if chosen.startswith("every_database"):
+        return "every_database" not in collection_path.read_text() or None
+    return None
+
+
+def _may_be_slow(path: Path) -> bool:
+    name = path.relative_to(LONG.parents[1]).as_posix()
+    is_long = any(test.startswith(f"{name}::") for test in _long())
+    return is_long or bool(SLOW_FOLDERS.intersection(path.parts)) or "mark.slow" in path.read_text()
+
+
 def _is_slow(test: pytest.Item) -> bool:
     return bool(SLOW_FOLDERS.intersection(test.path.parts)) or name_of(test) in _long()
 

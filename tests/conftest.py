@@ -53,8 +53,6 @@ csrf.CSRF_ALLOWED_CHARS = "xz"
 SLOWEST = ("faults", "end_to_end", "projects", "fuzz", "tasks", "transports", "push")
 #: The process holds Django, the models and the schemas of five revisions: each look at all of it takes milliseconds.
 GC_THRESHOLD = (50_000, 20, 50)
-#: The marker of what is run once more on each database server; it stands in the test's own file.
-OF_DATABASES = "every_database"
 
 
 def need(condition: bool, what: str) -> None:
@@ -89,13 +87,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
     gc.enable()
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A run of what depends on the database loads no other file: loading all takes as long as many tests."""
-    if not config.getoption("markexpr").startswith(OF_DATABASES) or not collection_path.match("test_*.py"):
-        return None
-    return OF_DATABASES not in collection_path.read_text() or None
 
 
 @pytest.hookimpl(trylast=True)
