@@ -136,7 +136,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     chosen = config.getoption("markexpr")
     if not collection_path.match("test_*.py"):
         return None
-    if chosen == "not slow":
+    if chosen.startswith("not slow"):
         return bool(SLOW_FOLDERS.intersection(collection_path.parts)) or None
     if chosen == "slow":
         return None if _may_be_slow(collection_path) else True

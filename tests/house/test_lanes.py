@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests import axes, lanes
+from tests.support import schemas
 
 pytest_plugins = ["pytester"]
 
@@ -121,3 +124,15 @@ def test_the_table_says_what_ran_what_is_missing_and_on_which_machine() -> None:
     assert said[2].split() == ["SQLite", "98", "100", "2", "1"]
     assert said[3:5] == ["skipped 2: npm is missing", "held"]
     assert said[5].startswith(f"61 s without what was installed, on {lanes.CORES} cores (")
+
+
+def test_schemas_that_are_named_and_missing_are_a_failure_and_others_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemas, "FOLDER", tmp_path / "nothing")
+    monkeypatch.delenv("MCP_SCHEMAS", raising=False)
+    assert schemas.said().startswith("skipped: messages were not held against the published schemas")
+
+    monkeypatch.setenv("MCP_SCHEMAS", str(tmp_path / "nothing"))
+    with pytest.raises(NotADirectoryError, match="MCP_SCHEMAS names"):
+        schemas.are_here()
