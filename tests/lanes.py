@@ -171,9 +171,9 @@ def run(step: Step, is_heard: bool) -> Outcome:
     return outcome
 
 
-def install(lane: str) -> Outcome:
-    names = INSTALLED.get(lane, ())
-    return run(Step("installing", ("-m", "tests.environments", *names) if names else ("-c", "")), True)
+def install(lane: str) -> list[Outcome]:
+    names = INSTALLED.get(lane)
+    return [run(Step("installing", ("-m", "tests.environments", *names)), True)] if names else []
 
 
 def run_lane(name: str) -> list[Outcome]:
@@ -221,7 +221,7 @@ def main() -> int:
     parser.add_argument("lane", choices=LANES)
     name = parser.parse_args().lane
     installed, load, begun = install(name), os.getloadavg()[0], time.monotonic()
-    outcomes = [installed, *run_lane(name)]
+    outcomes = [*installed, *run_lane(name)]
     print(table(name, outcomes, time.monotonic() - begun, load), flush=True)
     return int(any(outcome.code or outcome.is_short for outcome in outcomes))
 

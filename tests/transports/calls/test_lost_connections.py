@@ -153,6 +153,7 @@ def test_streams_end_with_their_session(peer: ASGIPeer, gate: Gate) -> None:
     call = begin(peer, "slow", "2025-11-25")
     gate.opened.set()
     list(call.events())
+    peer.loop.run(call.call.finish())  # What was sent is also kept.
     assert StreamEvent.objects.exists()
     peer.http("DELETE", headers=in_session(peer, "2025-11-25"))
     assert not Session.objects.exists()
