@@ -19,6 +19,7 @@ import httpx2
 import mcp_types as types
 from anyio import ClosedResourceError, create_memory_object_stream
 from mcp import Client, MCPError
+from mcp.client import session
 from mcp.client.caching import CacheConfig
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -145,6 +146,8 @@ async def grpc_client(address: str, token: str) -> AsyncIterator[Any]:
 
 
 async def converse(job: dict[str, Any]) -> dict[str, Any]:
+    # A server that starts on a busy machine is not taken for one that speaks an older revision alone.
+    session.DISCOVER_TIMEOUT_SECONDS = SECONDS
     host = Host()
     async with AsyncExitStack() as stack:
         if job["transport"] == "stdio":
