@@ -60,7 +60,7 @@ SUBJECTS = {
     "transports/admission transports/pacing transports/frames",
     "tools": "tools/catalog tools/actions tools/action_rows tools/confirmations tools/saved_queries tools/function",
 }
-LANE = ["--lane", "test", "-m", "not slow"]
+LANE = ["--lane", "test"]
 #: How many tests try a change at first, and how many at the most.
 FEW, MOST = 40, 1_500
 
