@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import slow
 
 HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
 DUPLEX = ("websocket", "stdio")
@@ -43,12 +43,6 @@ PREFERRED = (ONE, "websocket", *TRANSPORTS)
 LANES = ("check", "test", "more", "release")
 #: Marker → the first lane that runs the test.
 FIRST_LANE = {"slow": "test", "more": "more", "release": "release"}
-#: Folders whose tests start servers, clients and browsers.
-SLOW_FOLDERS = {"end_to_end", "faults"}
-#: Tests whose first case computes for 0.3 s and more, as ``--write-long`` noted them.
-LONG = Path(__file__).with_name("long.txt")
-LONG_SECONDS = 0.3
-
 #: The transports of each test that was collected, by the name of the test.
 KNOWN = pytest.StashKey[dict[str, set[Any]]]()
 #: The names of tests of which the lane has no case.
@@ -57,7 +51,6 @@ LEFT_OUT = pytest.StashKey[set[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, default="release", help="run what this lane runs (tests/README.md)")
-    parser.addoption("--write-long", action="store_true", help=f"note the tests that take long in {LONG.name}")
     parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
     parser.addoption("--wire", choices=WIRES, help="run the tests of the transport that this one stands in for")
     parser.addoption(
@@ -120,52 +113,9 @@ def first_lane(test: pytest.Item) -> str:
     if silent := [name for name in ("more", "release") if (marker := markers[name]) and not marker.args]:
         raise pytest.UsageError(f"{test.nodeid}: say why it is {silent[0]}: @pytest.mark.{silent[0]}(reason)")
     lanes = [lane for name, lane in FIRST_LANE.items() if markers[name]]
-    if _is_slow(test):
+    if slow.is_slow(test):
         lanes.append("test")
     return max(lanes, key=LANES.index, default="check")
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """So that ``-m slow`` divides what takes long from what does not."""
-    if _is_slow(item):
-        item.add_marker("slow")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A run loads no file of which it runs no test: loading all takes as long as hundreds of tests."""
-    chosen = config.getoption("markexpr")
-    if not collection_path.match("test_*.py"):
-        return None
-    if chosen.startswith("not slow"):
-        return bool(SLOW_FOLDERS.intersection(collection_path.parts)) or None
-    if chosen == "slow":
-        return None if _may_be_slow(collection_path) else True
-    if chosen.startswith("every_database"):
-        return "every_database" not in collection_path.read_text() or None
-    return None
-
-
-def _may_be_slow(path: Path) -> bool:
-    name = path.relative_to(LONG.parents[1]).as_posix()
-    is_long = any(test.startswith(f"{name}::") for test in _long())
-    return is_long or bool(SLOW_FOLDERS.intersection(path.parts)) or "mark.slow" in path.read_text()
-
-
-def _is_slow(test: pytest.Item) -> bool:
-    return bool(SLOW_FOLDERS.intersection(test.path.parts)) or name_of(test) in _long()
-
-
-@cache
-def _long() -> frozenset[str]:
-    return frozenset(LONG.read_text().split())
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.getoption("write_long"):
-        ran = [report for reports in terminalreporter.stats.values() for report in reports]
-        calls = [report for report in ran if getattr(report, "when", "") == "call"]
-        names = {report.nodeid.partition("[")[0] for report in calls if report.duration >= LONG_SECONDS}
-        LONG.write_text("".join(f"{name}\n" for name in sorted(names)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -179,7 +129,7 @@ def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
 
     A database server is asked over the transports that differ in how they hold connections, and not over each.
     """
-    if name_of(item) in config.stash.get(LEFT_OUT, ()):
+    if slow.name_of(item.nodeid) in config.stash.get(LEFT_OUT, ()):
         return False
     transport = getattr(getattr(item, "callspec", None), "params", {}).get("transport")
     if wire := config.getoption("wire"):
@@ -193,7 +143,7 @@ def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
 
 def _is_about_form(item: pytest.Item, wire: str) -> bool:
     """Whether the test is about the form of messages or the opening of connections, which a wire has of its own."""
-    known = item.config.stash[KNOWN][name_of(item)]
+    known = item.config.stash[KNOWN][slow.name_of(item.nodeid)]
     is_of_texts = wire not in known and known.issuperset(HTTP)
     return item.get_closest_marker("own_form") is not None or is_of_texts or known == {"websocket"}
 
@@ -203,7 +153,3 @@ def _transports_of(test: pytest.Item) -> tuple[str, ...]:
     if test.get_closest_marker("every_transport"):
         return TRANSPORTS
     return HTTP_AND_DUPLEX if test.get_closest_marker("http_and_duplex") else (ONE,)
-
-
-def name_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]

@@ -26,8 +26,7 @@ from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
 from mcp_django.push.hub import Hub
 from mcp_django.workers import close_workers
-from tests import axes
-from tests.axes import DUPLEX, HTTP, NETWORK, ONE, OVER_HTTP, PUSHING, TEXT, TRANSPORTS  # noqa: F401
+from tests import axes, slow
 from tests.lanes import REPORT
 from tests.support import migrated, schemas
 from tests.support.declared import Declared
@@ -72,6 +71,7 @@ def is_listening(port: int) -> bool:
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(axes)
+    pluginmanager.register(slow)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -229,7 +229,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
     """The transport of the test; others with a marker, or with ``@pytest.mark.parametrize("transport", PUSHING)``."""
-    return str(getattr(request, "param", ONE))
+    return str(getattr(request, "param", axes.ONE))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from mcp_django.models import AccessToken, Call, Grant, Task, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.push import credentials
 from mcp_django.tasks.callers import principal_of
-from tests.conftest import HTTP, PUSHING
+from tests.axes import HTTP, PUSHING
 from tests.push.conftest import updated, watch
 from tests.push.test_ending import assert_completed
 from tests.support.data import Users, make_staff

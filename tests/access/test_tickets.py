@@ -22,7 +22,7 @@ from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken, Ticket, digest
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.routing import get_asgi_application
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.asking import request_of
 from tests.support.challenges import own_part
 from tests.support.data import Users, token_of

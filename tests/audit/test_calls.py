@@ -18,7 +18,7 @@ from mcp_django import ModelMCP, tool
 from mcp_django.models import AccessToken, Call, Tool
 from mcp_django.writes.tools import WRITE_TOOLS
 from tests.audit.conftest import Rows
-from tests.conftest import DUPLEX
+from tests.axes import DUPLEX
 from tests.end_to_end.servers import wait_for
 from tests.support.base import LEGACY, MODERN, wanted_of
 from tests.support.data import Users, make_flights, switch_on, token_of

@@ -18,6 +18,8 @@ from tests.end_to_end.servers import Served, wait_for
 from tests.support import schemas
 from tests.support.peers import MODERN, meta
 
+further = pytest.mark.more("a further story in the browser")
+
 CANCEL = "flights_flight_mark_cancelled"
 
 
@@ -122,7 +124,7 @@ def test_a_tool_that_is_switched_off_is_gone_for_clients_and_they_are_told(
     assert call["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
 
 
-@pytest.mark.more("a further story in the browser")
+@further
 def test_a_description_that_an_administrator_writes_is_what_agents_read(
     admin_page: Page, served: Served, token: str
 ) -> None:
@@ -161,7 +163,7 @@ def test_a_token_is_shown_once_works_and_is_refused_once_it_is_revoked(admin_pag
     assert 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
 
 
-@pytest.mark.more("a further story in the browser")
+@further
 def test_a_token_without_the_scope_actions_sees_no_tool_that_may_change_data(admin_page: Page, served: Served) -> None:
     reading = make_token(admin_page, "Reads")
     acting = make_token(admin_page, "Acts", actions=True)
@@ -173,7 +175,7 @@ def test_a_token_without_the_scope_actions_sees_no_tool_that_may_change_data(adm
     assert set(for_acting) - set(for_reading) == {CANCEL, "flights_flight_mark_on_time"}
 
 
-@pytest.mark.more("a further story in the browser")
+@further
 def test_the_page_of_a_new_token_names_the_server_so_that_claude_code_takes_it(
     admin_page: Page, served: Served
 ) -> None:
@@ -185,7 +187,7 @@ def test_the_page_of_a_new_token_names_the_server_so_that_claude_code_takes_it(
     assert command == (f'claude mcp add --transport http {name} {served.url} --header "Authorization: Bearer {made}"')
 
 
-@pytest.mark.more("a further story in the browser")
+@further
 def test_the_page_of_a_new_token_is_not_kept_by_the_browser(admin_page: Page) -> None:
     with admin_page.expect_response(lambda response: response.request.method == "POST") as answered:
         make_token(admin_page, "Not cached")
@@ -193,7 +195,7 @@ def test_the_page_of_a_new_token_is_not_kept_by_the_browser(admin_page: Page) ->
     assert "no-store" in answered.value.headers["cache-control"]
 
 
-@pytest.mark.more("a further story in the browser")
+@further
 def test_what_an_agent_did_is_found_in_the_activity_of_its_token(admin_page: Page, served: Served) -> None:
     token = make_token(admin_page, "Watched")
     for name in ("describe_models", "no_such_tool"):

@@ -15,6 +15,8 @@ from tests.end_to_end.sdk import connected
 from tests.end_to_end.servers import Person, Project, Served
 from tests.support.loop import LoopThread
 
+further = pytest.mark.more("a further story of a fresh project")
+
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 
@@ -64,7 +66,7 @@ async def resources(client: Client) -> list[str]:
     return [str(resource.uri) for resource in (await client.list_resources()).resources]
 
 
-@pytest.mark.more("a further story of a fresh project")
+@further
 @pytest.mark.parametrize("name", ["pushing", "plain", "awkward"])
 def test_the_system_check_is_silent_and_no_migration_is_missing(name: str, request: pytest.FixtureRequest) -> None:
     project: Project = request.getfixturevalue(name)
@@ -99,7 +101,7 @@ def test_under_daphne_the_admin_of_the_project_is_served_and_a_change_is_pushed(
     assert after == {"columns": ["id", "name"], "rows": [[2, "mechanics"], [1, "pilots"]]}
 
 
-@pytest.mark.more("a further story of a fresh project")
+@further
 def test_under_wsgi_tools_and_resources_work(under_gunicorn: Served, serving_loop: LoopThread) -> None:
     async def conversation() -> tuple[list[str], Any]:
         async with connected(under_gunicorn, token_of(under_gunicorn.project)) as client:
@@ -111,7 +113,7 @@ def test_under_wsgi_tools_and_resources_work(under_gunicorn: Served, serving_loo
     assert found == {"columns": ["id", "name"], "rows": [[1, "pilots"]]}
 
 
-@pytest.mark.more("a further story of a fresh project")
+@further
 @pytest.mark.parametrize(
     ("mode", "method"), [("legacy", "resources/subscribe"), ("2026-07-28", "subscriptions/listen")]
 )
@@ -137,7 +139,7 @@ def test_under_wsgi_push_is_refused_with_the_reason(
     )
 
 
-@pytest.mark.more("a further story of a fresh project")
+@further
 def test_the_password_of_a_user_is_not_among_what_agents_read(under_gunicorn: Served, serving_loop: LoopThread) -> None:
     async def conversation() -> Any:
         async with connected(under_gunicorn, token_of(under_gunicorn.project)) as client:
@@ -150,7 +152,7 @@ def test_the_password_of_a_user_is_not_among_what_agents_read(under_gunicorn: Se
     assert "pbkdf2" not in str(found)
 
 
-@pytest.mark.more("a further story of a fresh project")
+@further
 def test_under_runserver_admins_that_come_late_are_served_and_watched(
     awkward: Project, serving_loop: LoopThread
 ) -> None:

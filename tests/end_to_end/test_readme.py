@@ -29,6 +29,8 @@ from tests.support import forkserver
 from tests.support.loop import LoopThread
 from tests.support.pages import blocks, cells
 
+further = pytest.mark.more("in a fresh project; `make test` has the demo")
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -104,7 +106,7 @@ def test_the_clients_are_connected_as_the_demo_prints_it(printed: str, demo_fold
     assert json.dumps(cursor, indent=2) in anonymous
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_a_client_starts_the_server_as_its_configuration_says(shop: Project, serving_loop: LoopThread) -> None:
     """Each of the ways that the page shows has the same arguments."""
     [block] = [json.loads(block) for block in blocks("docs/clients.md", "json") if "mcp_stdio" in block]
@@ -136,7 +138,7 @@ def test_a_client_starts_the_server_as_its_configuration_says(shop: Project, ser
     assert all(command[command.index("mcp_stdio") + 1 :][:2] == ["--user", "admin"] for command in commands)
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Project) -> None:
     [command] = [block.strip() for block in blocks("docs/access.md", "sh") if "--expires-in-days" in block]
     command = command.replace("python manage.py", f"{sys.executable} manage.py")
@@ -156,7 +158,7 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
     )
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     [block] = [block for block in blocks("docs/inventory.md", "sh") if "--lock" in block]
     commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
@@ -182,7 +184,7 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     assert changed.stderr == f"CommandError: {shown}"
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
     [lines] = [block for block in blocks("README.md", "python") if "INSTALLED_APPS" in block]
 
@@ -198,7 +200,7 @@ def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop
     assert "import mcp_django\n" in (shop.folder / "project/asgi.py").read_text()
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_the_example_of_a_test_passes_in_a_fresh_project(shop: Project) -> None:
     assert "class OrderTests" in (shop.folder / "shop/tests.py").read_text()
 
@@ -208,7 +210,7 @@ def test_the_example_of_a_test_passes_in_a_fresh_project(shop: Project) -> None:
 # Declarations.
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, serving_loop: LoopThread) -> None:
     progress: list[tuple[float, float | None]] = []
     lines: list[str] = []
@@ -331,7 +333,7 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_a_call_context_answers_the_check_of_middleware_and_only_the_served_site_has_tools(tenants: Project) -> None:
     said = tenants.run(
         "from django.core.management import call_command\nfrom mcp_django.models import Tool\n"
@@ -341,7 +343,7 @@ def test_a_call_context_answers_the_check_of_middleware_and_only_the_served_site
     assert said == "System check identified no issues (0 silenced).\n{'tenants'}\n"
 
 
-@pytest.mark.more("in a fresh project; `make test` has the demo")
+@further
 def test_a_site_with_its_own_call_context_enters_it_for_calls_and_for_checks_before_a_push(
     tenants: Project, serving_loop: LoopThread
 ) -> None:

@@ -26,6 +26,8 @@ from tests.support import schemas
 from tests.support.base import MODERN, meta
 from tests.support.loop import LoopThread
 
+further = pytest.mark.more("starts a process")
+
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 SECONDS = 30
@@ -172,7 +174,7 @@ def test_nothing_but_messages_reaches_standard_output(noisy: Project) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.more("starts a process")
+@further
 def test_a_call_that_cannot_be_stopped_does_not_keep_the_process(noisy: Project) -> None:
     with started(noisy) as process:
         process.send(call(1, "sleep"))
@@ -184,7 +186,7 @@ def test_a_call_that_cannot_be_stopped_does_not_keep_the_process(noisy: Project)
     assert process.process.returncode == 0
 
 
-@pytest.mark.more("starts a process")
+@further
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_open_listens_are_completed_before_the_process_ends(demo_project: Project, number: signal.Signals) -> None:
     wanted = {"resourceSubscriptions": ["db://flights/flight/1"]}
@@ -205,7 +207,7 @@ def test_open_listens_are_completed_before_the_process_ends(demo_project: Projec
     assert "Traceback" not in process.log
 
 
-@pytest.mark.more("starts a process")
+@further
 def test_a_file_of_requests_is_answered(demo_project: Project, tmp_path: Path) -> None:
     client = {"name": "tests", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
@@ -227,7 +229,7 @@ def test_a_file_of_requests_is_answered(demo_project: Project, tmp_path: Path) -
     schemas.check(answers[3], MODERN, "tools/list")
 
 
-@pytest.mark.more("starts a process")
+@further
 def test_a_terminal_is_read_line_by_line(demo_project: Project) -> None:
     ours, theirs = pty.openpty()
     with started(demo_project, stdin=theirs) as process:
@@ -241,7 +243,7 @@ def test_a_terminal_is_read_line_by_line(demo_project: Project) -> None:
     assert answer == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-@pytest.mark.more("starts a process")
+@further
 def test_a_user_who_is_deactivated_ends_the_process(demo_project: Project) -> None:
     with started(demo_project, user="viewer") as process:
         process.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -265,7 +267,7 @@ def test_a_mistake_is_told_on_standard_error_alone(demo_project: Project) -> Non
     assert process.log == "CommandError: There is no user 'nobody'. Make one with: manage.py createsuperuser\n"
 
 
-@pytest.mark.more("starts a process")
+@further
 def test_its_help_is_printed_as_that_of_any_command(demo_project: Project) -> None:
     assert "--user NAME" in demo_project.manage("mcp_stdio", "--help")
 

@@ -14,7 +14,7 @@ import pytest
 from mcp_django import site
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource, digest
-from tests.conftest import OVER_HTTP
+from tests.axes import OVER_HTTP
 from tests.fuzz import footprint, oracle
 from tests.fuzz.entry_points import (
     ASGIEntry,

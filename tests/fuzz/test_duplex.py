@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import DUPLEX
+from tests.axes import DUPLEX
 from tests.fuzz import oracle
 from tests.fuzz.jsontext import write
 from tests.fuzz.profile import fuzz

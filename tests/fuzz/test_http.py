@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import OVER_HTTP, PUSHING
+from tests.axes import OVER_HTTP, PUSHING
 from tests.fuzz import oracle
 from tests.fuzz.entry_points import ASGIEntry, Header, Sending, authorization
 from tests.fuzz.jsontext import encode, write

@@ -20,7 +20,7 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
 from mcp_django.push.hub import get_hub
 from mcp_django.transports.duplex import DuplexConnection
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.fuzz.strict import be_strict
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer, errors_of

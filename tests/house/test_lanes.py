@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import axes, lanes
+from tests import axes, lanes, slow
 from tests.support import schemas
 
 pytest_plugins = ["pytester"]
@@ -71,7 +71,7 @@ def test_a_lane_runs_these_cases(lane: str, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_FILE)
     collected = Collected()
 
-    pytester.inline_run("--collect-only", "-p", "no:django", "--lane", lane, plugins=[axes, collected])
+    pytester.inline_run("--collect-only", "-p", "no:django", "--lane", lane, plugins=[axes, slow, collected])
 
     assert sorted(collected.names) == sorted(_CASES[lane])
 
@@ -86,9 +86,19 @@ def test_two_lanes_together_have_each_point_of_each_axis() -> None:
 def test_a_test_that_make_test_leaves_out_says_why(marker: str, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass\n")
 
-    ended = pytester.inline_run("--collect-only", "-p", "no:django", plugins=[axes])
+    ended = pytester.inline_run("--collect-only", "-p", "no:django", plugins=[axes, slow])
 
     assert ended.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_each_line_of_the_long_tests_names_a_test() -> None:
+    gone = [
+        name
+        for name in slow.long_tests()
+        if f"def {name.rpartition('::')[2]}(" not in (lanes.ROOT / name.partition("::")[0]).read_text()
+    ]
+
+    assert not gone
 
 
 def outcome(*, ran: int, missing: int = 0, code: int = 0, written: bool = True) -> lanes.Outcome:

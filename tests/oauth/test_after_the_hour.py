@@ -13,7 +13,7 @@ from django.utils import timezone
 from mcp_django.access.authentication import principals
 from mcp_django.models import AccessToken, Grant
 from tests.access.test_grants import make_grant, token_by
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.support import tasks
 from tests.support.data import Users
 from tests.support.declared import Declared

@@ -19,7 +19,7 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.models import AccessToken, Call, Grant
 from mcp_django.oauth.models import RefreshToken
 from mcp_django.routing import get_asgi_application
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.oauth.flow import CHATGPT, CLAUDE, ISSUER, Program, error_in
 from tests.shop.models import Tag
 from tests.support.data import Users, token_of

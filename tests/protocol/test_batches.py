@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DUPLEX, HTTP
+from tests.axes import DUPLEX, HTTP
 from tests.support.declared import Declared
 from tests.support.peers import DuplexPeer, HTTPPeer, Peer, meta
 from tests.support.raw import Raw, error, send_raw, send_unanswered

@@ -11,7 +11,7 @@ from mcp_types import CLIENT_INFO_META_KEY as INFO
 from mcp_types import PROTOCOL_VERSION_META_KEY as VERSION
 
 from mcp_django import __version__
-from tests.conftest import DUPLEX, HTTP, PUSHING
+from tests.axes import DUPLEX, HTTP, PUSHING
 from tests.push.conftest import assert_nothing_but
 from tests.support import schemas
 from tests.support.base import offered

@@ -10,7 +10,7 @@ import pytest
 from django.http import HttpRequest
 
 from mcp_django import resource, site
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.peers import MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.raw import error, send_modern, send_raw
 

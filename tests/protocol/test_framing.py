@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import HTTP, NETWORK
+from tests.axes import HTTP, NETWORK
 from tests.support.peers import HTTPPeer, Peer, SocketPeer
 from tests.support.raw import error, send_raw, send_unanswered
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_django.protocol.jsonrpc import notification_message
 from mcp_django.transports.message_buffer import MessageBuffer
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.data import switch_on
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer

@@ -13,7 +13,7 @@ from demo_project.flights.models import Airline
 from mcp_django import Elicitation, ModelMCP, Roots, Sampling, URLElicitation
 from mcp_django.exceptions import ToolError
 from mcp_django.models import OpenQuestion
-from tests.conftest import DUPLEX, PUSHING
+from tests.axes import DUPLEX, PUSHING
 from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, DuplexPeer, DuplexWatching, Message, Peer, Peers

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
-from tests.conftest import TEXT
+from tests.axes import TEXT
 from tests.support.peers import Peer
 from tests.support.raw import send_raw
 

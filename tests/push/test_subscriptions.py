@@ -14,7 +14,7 @@ from mcp_django.push import session_streams
 from mcp_django.push.hub import Hub
 from mcp_django.push.session_streams import session_uris, unseen
 from mcp_django.transports import attachment
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.push.conftest import (
     acknowledged,
     assert_nothing_but,

@@ -15,7 +15,7 @@ from mcp_django.models import AccessToken, Task, Throttle
 from mcp_django.push import task_watch
 from mcp_django.push.listeners import Listener
 from mcp_django.tasks import store
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.support import tasks
 from tests.support.asking import request_of
 from tests.support.base import Watching

@@ -20,7 +20,7 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, tool
 from mcp_django.exceptions import ToolError
 from mcp_django.on_loop import guard
-from tests.conftest import TRANSPORTS
+from tests.axes import TRANSPORTS
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, DuplexPeer, Peer, Peers, meta

@@ -23,7 +23,7 @@ from mcp_django.models import AccessToken, Call, Tool
 from mcp_django.tools.function import FunctionTool
 from mcp_django.tools.returns import Returns
 from mcp_django.workers import Workers, close_workers, get_workers
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer, Peers, meta

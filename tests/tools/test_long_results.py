@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.protocol.jsonrpc import encode
-from tests.conftest import DUPLEX, HTTP
+from tests.axes import DUPLEX, HTTP
 from tests.support.base import LEGACY, MODERN
 from tests.support.peers import Peer
 from tests.support.talking import call, talk

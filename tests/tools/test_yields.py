@@ -19,7 +19,7 @@ from demo_project.flights.models import Airport
 from mcp_django.content import Audio, Image, ResourceLink, Text
 from mcp_django.exceptions import ToolError
 from mcp_django.test import MCPClient
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.support import schemas
 from tests.support.chunks import KEY, chunks_in, parts_in, texts_in
 from tests.support.data import Users

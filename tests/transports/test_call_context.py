@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Airline
-from tests.conftest import NETWORK, PUSHING
+from tests.axes import NETWORK, PUSHING
 from tests.push.conftest import assert_nothing_but
 from tests.shop.models import Tag
 from tests.support.data import token_of

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest
 
 from mcp_django import site, tool
-from tests.conftest import DUPLEX, TRANSPORTS
+from tests.axes import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGICall, ASGIPeer, DuplexPeer, Peers, meta
 
@@ -120,7 +120,7 @@ def test_a_call_that_takes_too_long_stops_its_query(
     peer = peers(token_of(users.admin))
     peer.tools(revision)
     # Enough for the query to begin.
-    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 1.5}
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 3}
     error = peer.error(revision, "tools/call", CALL)
     assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
     assert "REQUEST_SECONDS" in error["message"]

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_django.db.interrupts import Interruptible
 from mcp_django.push import hub as hubs
-from tests.conftest import DUPLEX
+from tests.axes import DUPLEX
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import assert_nothing_but
 from tests.support import schemas

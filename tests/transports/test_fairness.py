@@ -23,7 +23,7 @@ from mcp_django.transports.http import asgi, views
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
 from mcp_django.transports.pacing import Pace
 from mcp_django.workers import ADDRESS, Workers, count_as, get_workers
-from tests.conftest import HTTP, PUSHING
+from tests.axes import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support import schemas
 from tests.support.peers import MODERN, Answered, ASGIPeer, HTTPPeer, encode_headers, meta
 from tests.support.raw import error

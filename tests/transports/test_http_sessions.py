@@ -14,7 +14,7 @@ from mcp_django.events.publisher import flush
 from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, Session
 from mcp_django.sessions.store import remembered
-from tests.conftest import HTTP, PUSHING
+from tests.axes import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.peers import LEGACY, ASGIPeer, HTTPPeer
 from tests.support.raw import error

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, digest
-from tests.conftest import HTTP, PUSHING
+from tests.axes import HTTP, PUSHING
 from tests.support.challenges import NEEDED, own_part
 from tests.support.data import token_of
 from tests.support.peers import Answered, ASGIPeer, HTTPPeer, Peers, meta

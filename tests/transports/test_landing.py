@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from mcp_django import site
 from mcp_django.access import challenges
+from tests.axes import HTTP
 from tests.checks.conftest import of
-from tests.conftest import HTTP
 from tests.support.data import Users
 from tests.support.http import HTTPPeer
 from tests.support.peers import Answered, Peers

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support import forkserver
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, HTTPPeer, Peers, SocketPeer

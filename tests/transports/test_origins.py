@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import HTTP, NETWORK
+from tests.axes import HTTP, NETWORK
 from tests.support.data import token_of
 from tests.support.peers import Answered, HTTPPeer, Peer, Peers, Socket, SocketPeer
 from tests.support.raw import error

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DUPLEX, HTTP, PUSHING
+from tests.axes import DUPLEX, HTTP, PUSHING
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Answered, ASGIPeer, DuplexPeer, Peer, Peers, meta
 from tests.support.raw import error

@@ -11,7 +11,7 @@ from mcp_django.protocol import mcp_pb2 as pb
 from mcp_django.protocol import protobuf
 from mcp_django.transports.http import formats
 from mcp_django.transports.http.formats import PROTOBUF_STREAM_TYPE, PROTOBUF_TYPE
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.declared import Declared
 from tests.support.http import parse_events
 from tests.support.peers import MODERN, Answered, HTTPPeer, Peers, meta

@@ -135,7 +135,7 @@ def test_a_socket_that_says_nothing_is_shown_out(admin: SocketPeer, settings: An
 def test_an_idle_socket_ends_normally_and_one_that_listens_is_not_idle(
     admin: SocketPeer, flights: Any, settings: Any, revision: str
 ) -> None:
-    settings.MCP = {**settings.MCP, "SOCKET_IDLE_SECONDS": 0.2, "REQUEST_SECONDS": 60}
+    settings.MCP = {**settings.MCP, "SOCKET_IDLE_SECONDS": 1, "REQUEST_SECONDS": 60}
     watching = admin.watch(revision, ["db://flights/flight/1"])
 
     # Twice as long as a socket may be idle, at least.

@@ -22,7 +22,7 @@ from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call, StreamEvent
 from mcp_django.protocol import protobuf
 from mcp_django.resources import rows
-from tests.conftest import DUPLEX
+from tests.axes import DUPLEX
 from tests.end_to_end.servers import wait_for
 from tests.support.chunks import KEY, chunks_in, parts_in, texts_in
 from tests.support.declared import Declared
@@ -266,7 +266,7 @@ def test_a_client_that_disconnects_closes_the_generator(admin: Any, ticking: Tic
 @pytest.mark.parametrize("tool", ["tick", "atick"])
 def test_the_deadline_closes_the_generator(admin: Peer, ticking: Ticking, settings: Any, tool: str) -> None:
     # Enough for the first tick.
-    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 1.5}
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 3}
 
     said = talk(admin, MODERN, "tools/call", {"name": tool, "_stream": True})
 

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, Grant, Tool, Upload
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.uploads.conftest import Uploader, assert_nothing_is_left, path_of, read_file, stored

@@ -11,7 +11,7 @@ import pytest
 from django.utils.dateparse import parse_datetime
 
 from mcp_django.models import Upload
-from tests.conftest import HTTP
+from tests.axes import HTTP
 from tests.support.data import Users, token_of
 from tests.uploads.conftest import Uploader, assert_nothing_is_left, path_of, stored
 

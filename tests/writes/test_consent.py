@@ -13,7 +13,7 @@ from django.contrib.admin.models import DELETION, LogEntry
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
 from mcp_django.models import Change
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.shop.models import Product
 from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared

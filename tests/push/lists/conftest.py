@@ -13,7 +13,7 @@ from mcp_django.models import Tool
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import LISTS
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.push.conftest import acknowledged, list_changed, listen, updated
 from tests.support.data import Users
 from tests.support.peers import LEGACY, MODERN, Peer, Watching

@@ -16,7 +16,7 @@ from mcp_django.events.controls import Control, ControlKind
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
-from tests.conftest import PUSHING
+from tests.axes import PUSHING
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Watching
 
