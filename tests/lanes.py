@@ -128,7 +128,7 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
             Step("newest, PostgreSQL", newest(*DATABASE), 990, POSTGRESQL),
         ),
         (
-            Step("servers", pytest("--lane", "more", *WAITING), 780),
+            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 780),
             Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 97, POSTGRESQL),
         ),
     ),
