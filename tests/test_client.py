@@ -193,6 +193,7 @@ def test_progress_and_log_lines_are_kept(root: User, declared: Declared, revisio
         assert client.wait_for("notifications/message")["data"] == "half"
 
 
+@pytest.mark.every_case
 @both_eras
 def test_a_save_in_the_test_reaches_a_subscription(root: User, revision: str) -> None:
     make_flights(1)

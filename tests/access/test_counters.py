@@ -80,6 +80,7 @@ def counted(*keys: str) -> list[int]:
 # One process.
 
 
+@pytest.mark.every_case
 def test_a_charge_is_taken_as_long_as_it_fits_and_of_several_all_or_none(store: Any, clock: Clock) -> None:
     assert [counters().take([charge("a")]) for _ in range(4)] == [None, None, charge("a"), charge("a")]
     assert counters().take([charge("b", 1, 5), charge("c", 2, 3)]) is None
@@ -89,6 +90,7 @@ def test_a_charge_is_taken_as_long_as_it_fits_and_of_several_all_or_none(store: 
     assert counted("a", "b", "c") == [2, 1, 2]
 
 
+@pytest.mark.every_case
 def test_a_charge_of_nothing_is_compared_alone(store: Any, clock: Clock) -> None:
     counters().add([charge("rows", 7)])
 
@@ -97,6 +99,7 @@ def test_a_charge_of_nothing_is_compared_alone(store: Any, clock: Clock) -> None
     assert counted("rows", "calls") == [7, 1]
 
 
+@pytest.mark.every_case
 def test_what_is_added_need_not_fit_and_counts_go_on_where_some_of_the_rows_are_missing(
     store: Any, clock: Clock
 ) -> None:

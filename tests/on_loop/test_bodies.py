@@ -294,6 +294,7 @@ def test_the_end_of_the_pool_does_not_wait_for_a_body_that_swallows_its_cancella
     assert call.finished == ["done"]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("in_child", [False, True], ids=["body", "child"])
 def test_a_body_that_ends_the_process_fails_alone(

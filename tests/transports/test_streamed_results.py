@@ -189,6 +189,7 @@ def test_filling_memory_with_rows_that_nobody_reads(
 
 
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+@pytest.mark.every_case
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_tool_that_has_waited_for_its_client_goes_on(
     declared: Declared, admin: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, is_async: bool

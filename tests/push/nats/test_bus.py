@@ -318,6 +318,7 @@ def test_answering_a_tls_client_before_tls_begins(
             bus.publish(EVENT)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n", b"INFO [1]\r\n", b"INFO {\r\n", b"x" * 2_000_000])
 def test_what_is_no_nats_server_is_said_to_be_none(make_bus: MakeBus, said: bytes) -> None:
     with Impostor(said) as one, pytest.raises(NATSError, match=r"is no NATS server|a line without an end"):
