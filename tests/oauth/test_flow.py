@@ -196,6 +196,7 @@ class Texts(HTMLParser):
             self.found[-1] += data
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("url", [
     Program().url(scope="read actions"), Program(CLAUDE_CODE, LOCAL_REDIRECT).url(), "/mcp/connected",
     Program("x").url(), Program(redirect_uri="https://evil.example/").url(), "/mcp/authorize",

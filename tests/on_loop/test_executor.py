@@ -135,6 +135,7 @@ def test_thousands_that_wait_are_refused_one_after_the_other(monkeypatch: pytest
     assert permits._free == 1
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("step", ["begin", "end"])
 def test_an_error_of_the_preparation_is_told_and_one_of_the_end_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str

@@ -101,6 +101,7 @@ def test_a_task_that_is_cancelled_before_it_begins_warns_of_nothing() -> None:
         assert asyncio.run(guarded(body())) is True
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("in_c", [True, False])
 def test_ctrl_c_in_a_body_ends_the_server(in_c: bool) -> None:
     def handle(*_: object) -> None:

@@ -389,6 +389,7 @@ def poet(method: str, params: Message) -> Message:
     return {"role": "assistant", "content": {"type": "text", "text": "Roses."}, "model": "m", "stopReason": "end"}
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize(("kind", "since"), [("audio", "2025-03-26"), ("tools", "2025-11-25"), ("blocks", "")])
 def test_a_client_s_model_gets_content_of_its_revision(composer: Peer, revision: str, kind: str, since: str) -> None:

@@ -183,6 +183,7 @@ def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
 # Being asked about as somebody else.
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("attributes", [{"path": "/north/mcp"}, {"tenant": "north"}, {"tenant": ["north"]}])
 def test_hearing_with_the_sight_of_another_tenant(users: Users, attributes: dict[str, Any]) -> None:
     """The tenant is in the path, or a middleware has set it: what one may see there, is not what one may see here."""

@@ -66,6 +66,7 @@ def test_events_pass_in_every_form_of_address(
 NAMES = [str(number) for number in range(60)]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("layer", [PUBSUB, CORE])
 def test_of_several_hosts_publishers_and_processes_choose_the_same(
     tmp_path: Path, serving_loop: LoopThread, layer: str

@@ -13,7 +13,7 @@ from django.db import OperationalError, transaction
 import mcp_django
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
-from mcp_django.protocol.errors import TooSlow
+from mcp_django.protocol.errors import Overloaded, TooSlow
 from mcp_django.push import retries, session_streams, visibility
 from mcp_django.push.hub import Hub
 from mcp_django.resources import rows
@@ -351,3 +351,28 @@ def test_what_a_session_watches_and_cannot_be_looked_at_in_time_is_told_of_later
     assert not database.failures
     jfk.delete()
     assert watching.uris(1) == [JFK]
+
+
+def test_a_session_whose_resources_could_not_be_read_follows_them_once_they_can_be(
+    ops: Peer, jfk: Flight, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Exception | None] = [Overloaded("busy"), ValueError("a fault"), None]
+    reload = session_streams.reload
+
+    async def reload_at_last(*arguments: Any, **options: Any) -> None:
+        if outcomes and outcomes[0] is None:
+            await reload(*arguments, **options)
+        if outcomes and (error := outcomes.pop(0)) is not None:
+            raise error
+
+    revision = LEGACY[-1]
+    watching = ops.watch(revision, [QUIET])
+    monkeypatch.setattr(session_streams, "reload", reload_at_last)
+
+    for left, uri in ((2, FLIGHTS), (1, f"{FLIGHTS}/4"), (0, JFK)):
+        ops.result(revision, "resources/subscribe", {"uri": uri})
+        wait_for(lambda left=left: len(outcomes) == left, "the reloading of the session", 60)
+    jfk.save()
+
+    assert JFK in watching.uris(2)
+    assert caplog.messages.count("The resources of a session could not be read; trying again") == 1

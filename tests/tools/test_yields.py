@@ -445,6 +445,7 @@ def test_a_long_text_goes_in_pieces_that_messages_hold(declared: Declared, admin
 # Questions and tasks.
 
 
+@pytest.mark.every_case
 @pytest.mark.http_and_duplex
 @pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 def test_a_question_in_the_middle_runs_it_again(declared: Declared, admin: Peer, revision: str) -> None:

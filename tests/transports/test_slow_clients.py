@@ -58,6 +58,7 @@ def subscribed(socket: Socket, *uris: str) -> None:
 # Sockets.
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("transport", ["websocket"])
 @pytest.mark.parametrize(("closes", "code"), [(True, 1013), (False, None)])
 def test_a_socket_that_is_not_read_ends_and_holds_nothing(

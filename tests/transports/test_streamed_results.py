@@ -172,6 +172,7 @@ def deaf() -> Iterator[Callable[[Peer, str], Any]]:
 # A client that does not read.
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("transport", [*STREAMING, "grpc"])
 @pytest.mark.parametrize("tool", ["million", "amillion"])
 def test_filling_memory_with_rows_that_nobody_reads(

@@ -121,6 +121,7 @@ def test_moments_without_zones_are_not_shifted(moments: ModelRights, monkeypatch
     assert "CASE" not in asked and "django_datetime" not in asked
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("stored", ["America/New_York", "Europe/Berlin"])
 def test_moments_that_are_stored_in_a_zone_of_the_database(
     moments: ModelRights, monkeypatch: pytest.MonkeyPatch, stored: str
