@@ -130,7 +130,14 @@ class DisabledForm(forms.ModelForm):  # type: ignore[type-arg]
     badge = forms.CharField(disabled=True)
 
 
-@pytest.mark.parametrize("options", [{"readonly_fields": ["badge"]}, {"form": DisabledForm}])
+class DisabledWidgetForm(forms.ModelForm):  # type: ignore[type-arg]
+    badge = forms.CharField(widget=forms.TextInput({"disabled": True}))
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "options", [{"readonly_fields": ["badge"]}, {"form": DisabledForm}, {"form": DisabledWidgetForm}]
+)
 def test_a_field_that_is_only_shown_or_disabled_is_not_written(root: Writer, declared: Declared, options: Any) -> None:
     ann = Person.objects.create(name="Ann", badge="1")
     declared.admin(Person, type("Admin", (ModelAdmin,), options))
