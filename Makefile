@@ -1,6 +1,6 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
-# make check               the everyday loop, 3 minutes: linters, types, the import contract, each test once on SQLite
-# make test                every behaviour once, 10 minutes: each transport, PostgreSQL, the conformance suite, the demo, a browser
+# make check               the everyday loop: linters, types, the import contract, each test once on SQLite
+# make test                every behaviour once: each transport, PostgreSQL, the conformance suite, the demo, a browser
 # make more                what CI runs beside it: MariaDB, the newest Python and Django, all real clients and pages, further cases
 # make release             everything, for hours: all cases on each transport, database and Python, faults, fuzzers, mutations
 # make matrix              the tests of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
