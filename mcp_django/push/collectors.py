@@ -186,8 +186,9 @@ class Collector:
             # Its process is gone, and what it heard last with it.
             self._notify_of_everything()
         else:
-            stored = self._stored or set()
-            self._kept += [body for body in self._inherited if body not in stored]
+            # What is being stored in this moment is still among those that are not stored yet.
+            known = {*(self._stored or ()), *self._kept}
+            self._kept += [body for body in self._inherited if body not in known]
             self._woken.set()
 
     async def _read_mail(self) -> None:

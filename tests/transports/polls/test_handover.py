@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +73,34 @@ def test_who_comes_stores_what_it_is_sent_on_except_what_it_has_stored_itself(wa
     assert watching.next(0) == []
     name = mail_to_elsewhere()["successor"]
     assert name == Poll.objects.get().collector
+    flights[0].save()
+    assert watching.uris() == [FLIGHT]
+    send(name, kept=[text_of(FLIGHT), text_of(OTHER)])
+
+    assert watching.uris() == [OTHER]
+    assert watching.next(0) == []
+
+
+@over_http
+def test_who_comes_is_sent_what_it_is_just_storing(
+    watching: Polling, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching.peer.result(REVISION, "resources/subscribe", {"uri": OTHER})
+    Poll.objects.update(collector=ELSEWHERE)
+    run, taken = collectors.run_patiently, threading.Event()
+
+    async def hear_of_it_late(function: Any, *arguments: Any) -> Any:
+        result = await run(function, *arguments)
+        if function is mailbox.take and result:
+            taken.set()
+        while function is polls.collect and not taken.is_set():
+            await asyncio.sleep(0.01)
+        return result
+
+    monkeypatch.setattr(collectors, "run_patiently", hear_of_it_late)
+
+    assert watching.next(0) == []
+    name = mail_to_elsewhere()["successor"]
     flights[0].save()
     assert watching.uris() == [FLIGHT]
     send(name, kept=[text_of(FLIGHT), text_of(OTHER)])
