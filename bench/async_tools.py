@@ -69,8 +69,8 @@ def _measure(calls: int, rounds: int, *, freeze: bool) -> float:
     from django.core.management import call_command
     from django.test import override_settings
 
+    from mcp_django.core.running.workers import close_workers
     from mcp_django.models import AccessToken
-    from mcp_django.workers import close_workers
 
     settings.ALLOWED_HOSTS = ["*"]
     with override_settings(MCP=_MCP):

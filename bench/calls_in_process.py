@@ -33,7 +33,7 @@ from bench.serving.calls import (
     message,
 )
 from mcp_django import tool
-from mcp_django.workers import Workers, _call, working_with
+from mcp_django.core.running.workers import Workers, _call, working_with
 
 T = TypeVar("T")
 

@@ -92,8 +92,8 @@ def _measure(calls: int, tokens: int, rounds: int) -> Mapping[str, tuple[float, 
 def _fill(user: Any, calls: int, tokens: int) -> None:
     from django.utils import timezone
 
+    from mcp_django.bridge.tools.saved_queries import MAX_SAVED, write
     from mcp_django.models import AccessToken, Call, Tool
-    from mcp_django.tools.saved_queries import MAX_SAVED, write
 
     choose = random.Random(1)
     for number in range(MAX_SAVED):

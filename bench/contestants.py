@@ -29,7 +29,7 @@ from demo_project.flights.admin import JFK_OPERATIONS
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.access.authentication import TokenAuthentication
-from mcp_django.db.bounds import bounded
+from mcp_django.core.db.bounds import bounded
 from mcp_django.exchange.connection import Connection
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal

@@ -21,7 +21,7 @@ from channels.layers import get_channel_layer  # noqa: E402
 
 from demo_project.asgi import application as demo  # noqa: E402
 from demo_project.flights.models import Airline  # noqa: E402
-from mcp_django.events.bus import get_bus  # noqa: E402
+from mcp_django.core.events.bus import get_bus  # noqa: E402
 from mcp_django.push.receivers import watch  # noqa: E402
 
 Fire = Callable[[], Awaitable[None]]

@@ -16,7 +16,7 @@ from bench.peers.work import first_flights
 from bench.serving import load
 from bench.serving.calls import FIND, GREET, MODERN, OUR_ASYNC_TOOLS, OUR_TOOLS, Call, call
 from bench.serving.processes import Running
-from mcp_django.workers import Workers
+from mcp_django.core.running.workers import Workers
 
 #: The least of so many runs.
 _RUNS = 5

@@ -66,11 +66,11 @@ def _use(tokens: Sequence[str]) -> None:
     """What a call of each token with a session leaves behind."""
     from mcp_django.access.authentication import authenticate
     from mcp_django.access.user_permissions import put_onto_user
+    from mcp_django.bridge.sites import site
     from mcp_django.exchange.exchange import inspection_exchange
     from mcp_django.exchange.requests import from_settings
     from mcp_django.protocol.envelope import Client
-    from mcp_django.sessions.store import StoredSession
-    from mcp_django.sites import site
+    from mcp_django.push.sessions.store import StoredSession
 
     for token in tokens:
         request = from_settings()

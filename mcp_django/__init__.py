@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.admin_form import ignores_object as ignores_object
+    from mcp_django.bridge.declared.admin_form import ignores_object as ignores_object
+    from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
+    from mcp_django.bridge.prompts.messages import PromptMessage as PromptMessage
+    from mcp_django.bridge.sites import MCPSite as MCPSite
+    from mcp_django.bridge.sites import prompt as prompt
+    from mcp_django.bridge.sites import register as register
+    from mcp_django.bridge.sites import resource as resource
+    from mcp_django.bridge.sites import site as site
+    from mcp_django.bridge.sites import tool as tool
+    from mcp_django.bridge.tools.actions import action as action
     from mcp_django.exchange.questions import Elicitation as Elicitation
     from mcp_django.exchange.questions import Roots as Roots
     from mcp_django.exchange.questions import Sampling as Sampling
     from mcp_django.exchange.questions import URLElicitation as URLElicitation
     from mcp_django.exchange.requests import MCPRequest as MCPRequest
-    from mcp_django.options import ModelMCP as ModelMCP
-    from mcp_django.prompts.messages import PromptMessage as PromptMessage
     from mcp_django.push import flush as flush
     from mcp_django.push.bulk import WatchedManager as WatchedManager
     from mcp_django.push.bulk import WatchedQuerySet as WatchedQuerySet
     from mcp_django.push.bulk import WatchedQuerySetMixin as WatchedQuerySetMixin
     from mcp_django.push.bulk import changed as changed
     from mcp_django.push.updates import updated as updated
-    from mcp_django.sites import MCPSite as MCPSite
-    from mcp_django.sites import prompt as prompt
-    from mcp_django.sites import register as register
-    from mcp_django.sites import resource as resource
-    from mcp_django.sites import site as site
-    from mcp_django.sites import tool as tool
-    from mcp_django.tools.actions import action as action
 
     __version__: str
 
@@ -43,24 +43,24 @@ _NOT_INSTALLED = "0+source"
 _HOMES = {
     "Elicitation": "mcp_django.exchange.questions",
     "MCPRequest": "mcp_django.exchange.requests",
-    "MCPSite": "mcp_django.sites",
-    "ModelMCP": "mcp_django.options",
-    "PromptMessage": "mcp_django.prompts.messages",
+    "MCPSite": "mcp_django.bridge.sites",
+    "ModelMCP": "mcp_django.bridge.declared.options",
+    "PromptMessage": "mcp_django.bridge.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",
     "URLElicitation": "mcp_django.exchange.questions",
     "WatchedManager": "mcp_django.push.bulk",
     "WatchedQuerySet": "mcp_django.push.bulk",
     "WatchedQuerySetMixin": "mcp_django.push.bulk",
-    "action": "mcp_django.tools.actions",
+    "action": "mcp_django.bridge.tools.actions",
     "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
-    "ignores_object": "mcp_django.admin_form",
-    "prompt": "mcp_django.sites",
-    "register": "mcp_django.sites",
-    "resource": "mcp_django.sites",
-    "site": "mcp_django.sites",
-    "tool": "mcp_django.sites",
+    "ignores_object": "mcp_django.bridge.declared.admin_form",
+    "prompt": "mcp_django.bridge.sites",
+    "register": "mcp_django.bridge.sites",
+    "resource": "mcp_django.bridge.sites",
+    "site": "mcp_django.bridge.sites",
+    "tool": "mcp_django.bridge.sites",
     "updated": "mcp_django.push.updates",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
@@ -16,7 +17,7 @@ from mcp_django.transports.stdio.standard import claim_early
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 
 logger = logging.getLogger("mcp_django")
@@ -33,10 +34,11 @@ class MCPConfig(AppConfig):
         claim_early("mcp_stdio")
 
     def ready(self) -> None:
-        from mcp_django import checks, sites  # noqa: F401
+        from mcp_django import checks  # noqa: F401
         from mcp_django.access import signals
+        from mcp_django.bridge import sites
+        from mcp_django.bridge.tasks import framework
         from mcp_django.push.receivers import watch
-        from mcp_django.tasks import framework
 
         signals.connect()
         watch.prime()
@@ -56,7 +58,10 @@ def _register_pages() -> None:
     from django.contrib.admin import site as default
 
     from mcp_django import admin
-    from mcp_django.compat.admin import existing_admin_sites
+    from mcp_django.core.compat.admin import existing_admin_sites
+
+    if apps.is_installed(OAUTH_APP):
+        import_module(f"{OAUTH_APP}.admin")  # It adds its models to ours.
 
     for admin_site in existing_admin_sites():
         # A project that has taken them out of the default one has done so on purpose.
@@ -66,7 +71,7 @@ def _register_pages() -> None:
 
 def _make_rows(*, using: str, **kwargs: Any) -> None:
     """Make a row for every tool and every declared prompt, so that an administrator finds it."""
-    from mcp_django.override_rows import make_prompt_rows, make_tool_rows
+    from mcp_django.bridge.override_rows import make_prompt_rows, make_tool_rows
 
     make_tool_rows(using)
     make_prompt_rows(using)
@@ -76,8 +81,8 @@ def _make_tool_rows(**kwargs: Any) -> None:
     """Make a row for every tool that has none. The request that found a new tool goes on even if that fails."""
     from django.db import router, transaction
 
+    from mcp_django.bridge.override_rows import make_tool_rows
     from mcp_django.models import Tool
-    from mcp_django.override_rows import make_tool_rows
 
     using = router.db_for_write(Tool)
     try:
@@ -89,8 +94,8 @@ def _make_tool_rows(**kwargs: Any) -> None:
 
 def _url_patterns(site: MCPSite) -> list[URLPattern]:
     """The URLs of a site, with those of logging in where that app is installed."""
-    from mcp_django.landing import landing_page
-    from mcp_django.self_service.views import url_patterns as self_service_patterns
+    from mcp_django.console.pages.landing import landing_page
+    from mcp_django.console.pages.own_page import url_patterns as self_service_patterns
     from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 

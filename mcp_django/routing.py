@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from django.core.asgi import get_asgi_application as get_django_asgi_application
 
-from mcp_django.compat.handlers import is_django
+from mcp_django.core.compat.handlers import is_django
 from mcp_django.transports.servers.wire import SEND
 from mcp_django.types import Application, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.transports.http.asgi import HTTPApplication
 
 logger = logging.getLogger("mcp_django")
@@ -31,7 +31,7 @@ def get_asgi_application(
     """
     # First, since nothing of ours can be imported before the apps are there.
     fallback: Application = django_application or get_django_asgi_application()
-    from mcp_django.sites import site as default_site
+    from mcp_django.bridge.sites import site as default_site
 
     return MCPApplication(fallback, site or default_site)
 
@@ -44,7 +44,7 @@ class MCPApplication:
     """Answers one site's endpoint, and hands everything else on."""
 
     def __init__(self, django_application: Application, site: MCPSite) -> None:
-        from mcp_django.middleware_policy import skips_middleware
+        from mcp_django.core.middleware_policy import skips_middleware
         from mcp_django.transports.websocket import MCPConsumer
 
         # Loaded now, so that the first message does not wait for it.
@@ -76,7 +76,7 @@ class MCPApplication:
 
     def _socket(self, scope: Scope) -> Application:
         """The application that takes the socket."""
-        from mcp_django.middleware_policy import socket_problem
+        from mcp_django.core.middleware_policy import socket_problem
 
         ours = self._find(scope)
         if ours is None or ours.route.name != "endpoint":
@@ -116,8 +116,8 @@ async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Start, and end our workers with the server."""
     from mcp_django.audit.recorder import recorder
+    from mcp_django.core.running.workers import close_workers
     from mcp_django.push.hub import close_hubs
-    from mcp_django.workers import close_workers
 
     while True:
         message = await receive()

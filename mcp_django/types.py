@@ -1,4 +1,4 @@
-"""Types that many rooms use. Imports nothing of ours."""
+"""Types that many packages use. Imports nothing of ours."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The endpoint of the default site: ``path("", include("mcp_django.urls"))``."""
 
-from mcp_django.sites import site
+from mcp_django.bridge.sites import site
 
 urlpatterns, app_name, _ = site.urls

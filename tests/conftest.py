@@ -18,14 +18,14 @@ from django.contrib.admin.sites import all_sites
 from django.middleware import csrf
 from pytest_django.plugin import blocking_manager_key
 
-from mcp_django import sites
 from mcp_django.access import failures, overrides
 from mcp_django.access.authentication import principals
 from mcp_django.access.known_callers import known_callers
+from mcp_django.bridge import sites
+from mcp_django.core.running.workers import close_workers
 from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
 from mcp_django.push.hub import Hub
-from mcp_django.workers import close_workers
 from tests import axes, slow
 from tests.lanes import REPORT
 from tests.support import migrated, schemas

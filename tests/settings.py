@@ -22,7 +22,7 @@ INSTALLED_APPS = [
     *(app for app in INSTALLED_APPS if app != "daphne"),  # noqa: F405
     "django_tasks_db",
     "tests.shop",
-    "tests.writes.lab",
+    "tests.bridge.writes.lab",
 ]
 if VERSION >= (6, 0):  # Before that, fields of PostgreSQL need it only for lookups that we do not use.
     INSTALLED_APPS.insert(0, "django.contrib.postgres")

@@ -13,10 +13,10 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.credentials.once import new_nonce
+from mcp_django.bridge.override_rows import make_tool_rows
+from mcp_django.console.credentials.once import new_nonce
 from mcp_django.models import AccessToken, Tool, digest
 from mcp_django.models.tokens import NEVER
-from mcp_django.override_rows import make_tool_rows
 from tests.support.data import make_staff
 
 TOKENS = "/admin/mcp_django/accesstoken/"

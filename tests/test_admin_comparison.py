@@ -12,9 +12,10 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from demo_project.flights.models import Airline, Disruption, Flight
-from mcp_django import MCPSite, ModelMCP, inventory, site
+from mcp_django import MCPSite, ModelMCP, site
+from mcp_django.console.review import inventory
 from mcp_django.models import AccessToken
-from tests.resources.inventory.conftest import Admin, refused, run
+from tests.bridge.resources.inventory.conftest import Admin, refused, run
 from tests.shop.models import Apikey, Product
 from tests.support.data import make_staff, switch_on
 from tests.support.declared import Declared

@@ -16,7 +16,8 @@ from django.db import models
 from django.http import HttpRequest
 
 from demo_project.flights.models import Flight
-from mcp_django import ModelMCP, ignores_object, inventory, site
+from mcp_django import ModelMCP, ignores_object, site
+from mcp_django.console.review import inventory
 from tests.shop.models import Document, Person, Product, Tag
 from tests.support.asking import DirectPeer, columns, described, errors_of
 from tests.support.data import make_flights

@@ -16,7 +16,8 @@ from django.test import override_settings
 from django.urls import clear_url_caches, include, path
 
 from demo_project.flights.models import Airline, Airport
-from mcp_django import inventory, site
+from mcp_django import site
+from mcp_django.console.review import inventory
 from tests.checks.conftest import of
 from tests.support.asking import DirectPeer, keys, listed
 from tests.support.data import make_staff, switch_on
@@ -196,7 +197,7 @@ def test_names_that_get_actions_makes_up_do_not_pile_up(db: None, serve: Any, mo
 
     own = admin.AdminSite("own")
     own.register(Airline, type("Inventive", (Admin,), {"get_actions": get_actions}))
-    monkeypatch.setattr("mcp_django.sites._MAX_TOOLS", 60)
+    monkeypatch.setattr("mcp_django.bridge.sites._MAX_TOOLS", 60)
     serve(own)
     root = DirectPeer(User.objects.create_superuser("root"))
 

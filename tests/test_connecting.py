@@ -7,7 +7,7 @@ import json
 import shlex
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mcp_django.connecting import ClientSetup, client_setups, server_name
+from mcp_django.console.pages.connecting import ClientSetup, client_setups, server_name
 
 URL = "https://flights.example.com/mcp"
 TOKEN = "mcp_secret"

@@ -12,7 +12,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.utils.decorators import method_decorator
 
-from mcp_django.hooks import home_of
+from mcp_django.core.hooks import home_of
 
 Admin: Any = admin.ModelAdmin
 

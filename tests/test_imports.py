@@ -21,7 +21,7 @@ PUBLIC: dict[str, list[str]] = {
     "mcp_django": mcp_django.__all__,
     "mcp_django.admin": ["AccessTokenAdmin", "CallAdmin", "PromptAdmin", "ToolAdmin", "register"],
     "mcp_django.audit.signals": ["call_recorded"],
-    "mcp_django.connecting": ["client_setups", "server_name"],
+    "mcp_django.console.pages.connecting": ["client_setups", "server_name"],
     "mcp_django.content": content.__all__,
     "mcp_django.exceptions": exceptions.__all__,
     "mcp_django.models": ["AccessToken", "Call", "Prompt", "Tool"],
@@ -34,7 +34,7 @@ OF_THE_BOARDS = {
     "mcp_django.access.tickets",
     "mcp_django.access.trail.acting",
     "mcp_django.exchange.principals.Principal",
-    "mcp_django.web_pages.guarded",
+    "mcp_django.core.web_pages.guarded",
 }
 
 

@@ -90,7 +90,7 @@ def warn_in(module: str, category: type[Warning]) -> None:
     warnings.warn_explicit("This goes away.", category, f"{module}.py", 1, module=module)
 
 
-@pytest.mark.parametrize("module", ["mcp_django", "mcp_django.tools.actions", "demo_project.urls", "tests.shop"])
+@pytest.mark.parametrize("module", ["mcp_django", "mcp_django.bridge.tools.actions", "demo_project.urls", "tests.shop"])
 @pytest.mark.parametrize("category", [DeprecationWarning, PendingDeprecationWarning, RemovedSomeDayWarning])
 def test_a_deprecation_warning_of_our_own_modules_is_an_error(module: str, category: type[Warning]) -> None:
     with pytest.raises(category):

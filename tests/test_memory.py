@@ -8,8 +8,8 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from mcp_django import memory
-from mcp_django.memory import Memory
+from mcp_django.core import memory
+from mcp_django.core.memory import Memory
 
 
 @pytest.fixture

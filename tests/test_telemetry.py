@@ -25,11 +25,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
 
 import mcp_django
-from mcp_django import telemetry
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import RequestCancelled
-from mcp_django.server import dispatch
+from mcp_django.server import dispatch, telemetry
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights
 from tests.support.declared import Declared

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_django import unknown_names
-from mcp_django.unknown_names import did_you_mean, nearest, nearest_values, unknown_name
+from mcp_django.protocol import unknown_names
+from mcp_django.protocol.unknown_names import did_you_mean, nearest, nearest_values, unknown_name
 
 MODELS = ["flights.airport", "flights.flight", "flights.plane", "shop.plan", "shop.light"]
 

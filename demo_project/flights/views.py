@@ -17,9 +17,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from mcp_django.access import tickets
 from mcp_django.access.trail import acting
+from mcp_django.core.web_pages import guarded
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import AccessToken
-from mcp_django.web_pages import guarded
 
 from .models import Flight
 from .this_machine import DEMO_USERS, at_this_machine, demo_user, is_at_this_machine

@@ -1,4 +1,4 @@
 """Authentication, and the one decision about what a principal may use.
 
-It imports audit, models, hooks, exchange, workers, db, protocol, events, compat, memory, types and conf.
+It imports audit, models, exchange and the packages below them.
 """

@@ -26,18 +26,18 @@ from rest_framework.request import Request
 
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
-from mcp_django.compat.queries import PreparedList, PreparedQuery
-from mcp_django.compat.requests import copy_of
 from mcp_django.conf import OAUTH_APP, Conf, get_conf
+from mcp_django.core.compat.queries import PreparedList, PreparedQuery
+from mcp_django.core.compat.requests import copy_of
+from mcp_django.core.memory import Memory
+from mcp_django.core.running.workers import ADDRESS, count_as
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import client_address, is_within
 from mcp_django.exchange.audience import resource_of
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
-from mcp_django.memory import Memory
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
-from mcp_django.workers import ADDRESS, count_as
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -11,16 +11,16 @@ from django.core.exceptions import DisallowedHost
 
 from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import OAUTH_APP
-from mcp_django.db.interrupts import is_on_loop
+from mcp_django.core.db.interrupts import is_on_loop
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.audience import ENDPOINT, PATHS, base_url
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 _LOOK_AGAIN_SECONDS = 1.0
 #: By site: when its scopes were looked at, and what they were.

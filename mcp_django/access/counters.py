@@ -15,7 +15,7 @@ from django.db import OperationalError, connections, router, transaction
 from django.db.models import Case, F, Q, QuerySet, Value, When
 
 from mcp_django.conf import Conf, get_conf
-from mcp_django.db.clearing import clear_away
+from mcp_django.core.db.clearing import clear_away
 from mcp_django.exchange import rates
 from mcp_django.models import Throttle
 

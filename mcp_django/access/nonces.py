@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
-from mcp_django.db.clearing import clear_away
+from mcp_django.core.db.clearing import clear_away
 
 #: The clocks of two machines differ by less than this.
 _CLOCK_SKEW = timedelta(minutes=5)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.utils.functional import cached_property
 
-from mcp_django.compat.queries import PreparedQuery
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.queries import PreparedQuery
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from django.db import DatabaseError
 
 from mcp_django.access import overrides, user_permissions
 from mcp_django.conf import get_conf
+from mcp_django.core.hooks import call_hook
 from mcp_django.exchange import scopes
-from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import InsufficientScope
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 
 class Decision(Enum):

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from mcp_django.access import overrides, trail
 from mcp_django.access.authentication import principals
-from mcp_django.compat.users import has_new_password
 from mcp_django.conf import get_conf
-from mcp_django.events.controls import ControlKind
-from mcp_django.events.transaction import note_control
+from mcp_django.core.compat.users import has_new_password
+from mcp_django.core.events.controls import ControlKind
+from mcp_django.core.events.transaction import note_control
 
 if TYPE_CHECKING:
     from mcp_django.models import AccessToken, AdminOverride, Grant

@@ -16,17 +16,17 @@ from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 
-from mcp_django.compat import users
-from mcp_django.compat.queries import PreparedList, PreparedQuery
+from mcp_django.core.compat import users
+from mcp_django.core.compat.queries import PreparedList, PreparedQuery
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
     from django.db.models import ManyToManyField, QuerySet
 
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 #: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
 Sets = tuple[Collection[str], Collection[str]]

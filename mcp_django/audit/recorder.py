@@ -24,8 +24,8 @@ from mcp_django.audit import table
 from mcp_django.audit.anonymous import AnonymousCounts
 from mcp_django.audit.lines import Line, line
 from mcp_django.audit.logs import publish
-from mcp_django.compat.processes import at_exit_of_children, before_threads_end
-from mcp_django.db.interrupts import is_on_loop
+from mcp_django.core.compat.processes import at_exit_of_children, before_threads_end
+from mcp_django.core.db.interrupts import is_on_loop
 from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")

@@ -14,7 +14,7 @@ from django.db import Error, connections
 from mcp_django.audit import table
 from mcp_django.audit.lines import Line, as_dict
 from mcp_django.audit.logs import publish
-from mcp_django.compat.connections import in_test_transaction
+from mcp_django.core.compat.connections import in_test_transaction
 from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")

@@ -22,7 +22,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.audit.lines import COLUMNS, Line
-from mcp_django.compat.connections import datetime_parameter, quoted, without_waiting
+from mcp_django.core.compat.connections import datetime_parameter, quoted, without_waiting
 from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")

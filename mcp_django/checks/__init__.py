@@ -1,6 +1,6 @@
 """System checks: problems in how the project uses mcp_django, each with its remedy.
 
-It imports any of the rooms below it.
+It imports any of the packages below it.
 """
 
 from mcp_django.checks.bus import check_bus, check_databases

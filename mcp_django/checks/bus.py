@@ -13,10 +13,10 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
+from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import unknown_keys
-from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.events.nats_servers import named_servers
-from mcp_django.sites import all_sites
+from mcp_django.core.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.core.events.nats_servers import named_servers
 
 
 @register("mcp_django")

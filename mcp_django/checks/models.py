@@ -14,15 +14,15 @@ from django.db import models
 from django.db.models.base import ModelBase
 from rest_framework.serializers import ModelSerializer, Serializer
 
-from mcp_django.admin_form import is_record_field
+from mcp_django.bridge.declared.admin_form import is_record_field
+from mcp_django.bridge.declared.options import ModelMCP, row_hook
+from mcp_django.bridge.declared.secrets import is_secret_field
+from mcp_django.bridge.resources.fields.field_kinds import kind_of
+from mcp_django.bridge.resources.fields.indexes import index_for, is_indexed, own_columns
+from mcp_django.bridge.writes.checks import check_model as check_writes
 from mcp_django.conf import get_conf
 from mcp_django.content import write_annotations
-from mcp_django.options import ModelMCP, row_hook
-from mcp_django.resources.field_kinds import kind_of
-from mcp_django.resources.indexes import index_for, is_indexed, own_columns
-from mcp_django.secrets import is_secret_field
-from mcp_django.unknown_names import nearest
-from mcp_django.writes.checks import check_model as check_writes
+from mcp_django.protocol.unknown_names import nearest
 
 
 def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:

@@ -19,16 +19,16 @@ from django.utils.module_loading import import_string
 
 from mcp_django.access.authentication import authenticators
 from mcp_django.access.counters import has_chosen_cache
+from mcp_django.bridge.resources.fields.field_kinds import NAMED
+from mcp_django.bridge.resources.fields.kinds import KINDS
+from mcp_django.bridge.uploads.names import is_media_range
 from mcp_django.conf import AUDITS, LANDING_PAGES, OAUTH_APP, Conf, get_conf, unknown_keys
-from mcp_django.db.bounds import BOUNDS
-from mcp_django.events.bus import layer_config, push_databases
-from mcp_django.events.nats_servers import named_servers
+from mcp_django.core.db.bounds import BOUNDS
+from mcp_django.core.events.bus import layer_config, push_databases
+from mcp_django.core.events.nats_servers import named_servers
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
 from mcp_django.exchange.scopes import parse, problems_of_groups
-from mcp_django.resources.field_kinds import NAMED
-from mcp_django.resources.kinds import KINDS
-from mcp_django.unknown_names import nearest
-from mcp_django.uploads.names import is_media_range
+from mcp_django.protocol.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)

@@ -10,16 +10,16 @@ from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.core.checks import CheckMessage, Error, Warning, register
 
+from mcp_django.bridge.declared.secrets import is_ours
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
+from mcp_django.bridge.tasks import framework
+from mcp_django.bridge.tools.actions import AdminActionTool, declared_actions
 from mcp_django.checks.models import check_model
 from mcp_django.checks.settings import problem_of_admin_site
-from mcp_django.compat.admin import model_admins, served_admin_sites
 from mcp_django.conf import get_conf, unknown_keys
-from mcp_django.middleware_policy import skips_middleware, unknown_middleware
-from mcp_django.resources.policy import Rights
-from mcp_django.secrets import is_ours
-from mcp_django.sites import MCPSite, all_sites, superusers_request
-from mcp_django.tasks import framework
-from mcp_django.tools.actions import AdminActionTool, declared_actions
+from mcp_django.core.compat.admin import model_admins, served_admin_sites
+from mcp_django.core.middleware_policy import skips_middleware, unknown_middleware
 
 
 @register("mcp_django")

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mcp_django.db.interrupts import Interruptible
+from mcp_django.core.db.interrupts import Interruptible
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)

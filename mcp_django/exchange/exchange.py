@@ -35,9 +35,9 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 #: From the least to the most severe (RFC 5424 §6.2.1).
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

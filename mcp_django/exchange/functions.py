@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.core.running.suspension import Suspended
+from mcp_django.core.running.workers import can_suspend, run_function
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.on_loop.suspension import Suspended
-from mcp_django.workers import can_suspend, run_function
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal
 from django.utils.functional import cached_property
 from pydantic import BaseModel
 
-from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol.errors import InvalidParams, LimitExceeded
+from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
 
 #: The types that a property of a form may have, and the keywords that each may carry beside title and description.

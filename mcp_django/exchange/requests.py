@@ -12,13 +12,13 @@ from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 from django.utils.functional import cached_property
 
-from mcp_django.compat.requests import BareRequest
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.requests import BareRequest
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
-    from mcp_django.sites import MCPSite
 
 _LONGEST_KNOWN_NAME = 64
 

@@ -1,1 +1,1 @@
-"""The management commands of the project's developer. They import transports and the rooms below it."""
+"""The management commands of the project's developer. They import transports and the packages below it."""

@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.bridge.sites import MCPSite, all_sites, names_nothing
+from mcp_django.core.events.bus import LocalBus, get_bus
 from mcp_django.exchange import scopes
-from mcp_django.sites import MCPSite, all_sites, names_nothing
-from mcp_django.unknown_names import nearest
+from mcp_django.protocol.unknown_names import nearest
 
 logger = logging.getLogger("mcp_django")
 

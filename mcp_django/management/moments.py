@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from mcp_django.resources.days import Days
+from mcp_django.bridge.resources.fields.days import Days
 
 _AGE = re.compile(r"([0-9]{1,9})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -1,6 +1,6 @@
 """The models, one module for each subject.
 
-It imports conf, and for validators exchange (the scopes), protocol (the rules for names) and prompt_templates.
+It imports conf, and for validators exchange (the scopes), protocol (the rules for names) and core.
 """
 
 from mcp_django.models.calls import Call

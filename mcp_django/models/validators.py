@@ -7,10 +7,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from mcp_django.core.prompt_templates import compile_template
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.exchange.rates import parse_limits
-from mcp_django.prompt_templates import compile_template
 from mcp_django.protocol.names import NAME
 
 

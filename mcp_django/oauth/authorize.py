@@ -20,7 +20,8 @@ from django.views.decorators.csrf import csrf_protect
 
 from mcp_django.access import trail
 from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
-from mcp_django.credentials.scopes import describe
+from mcp_django.console.credentials.scopes import describe
+from mcp_django.core.web_pages import guarded, login, page
 from mcp_django.exchange.scopes import READ, known, parse
 from mcp_django.oauth import clients, grants, redirects, registration, throttling
 from mcp_django.oauth.client_metadata import ClientMetadata
@@ -29,11 +30,10 @@ from mcp_django.oauth.paths import issuer_of, resource_at
 from mcp_django.oauth.people import may_connect
 from mcp_django.oauth.views import check_resource, check_single
 from mcp_django.protocol.errors import Throttled
-from mcp_django.web_pages import guarded, login, page
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.models import Grant
-    from mcp_django.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 

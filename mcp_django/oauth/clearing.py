@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from mcp_django.db.clearing import clear_away
+from mcp_django.core.db.clearing import clear_away
 from mcp_django.models import AccessToken, Grant
 from mcp_django.models.grants import IDLE
 from mcp_django.oauth.models import AuthorizationCode, RefreshToken

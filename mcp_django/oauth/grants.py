@@ -27,7 +27,7 @@ from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
 from mcp_django.oauth.people import may_connect
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 CODE_SECONDS = 60
 TOKEN_SECONDS = 3_600

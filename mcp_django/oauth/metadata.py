@@ -10,7 +10,7 @@ from mcp_django.oauth import paths
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 
 def of_resource(site: MCPSite, issuer: str, scopes: Sequence[str]) -> JSON:

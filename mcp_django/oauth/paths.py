@@ -7,8 +7,8 @@ import contextlib
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
+from mcp_django.bridge.sites import all_sites
 from mcp_django.exchange.audience import ENDPOINT, base_url
-from mcp_django.sites import all_sites
 
 AUTHORIZE = "mcp/authorize"
 TOKEN = "mcp/token"  # noqa: S105 - a path

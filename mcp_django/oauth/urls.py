@@ -10,7 +10,7 @@ from mcp_django.exchange.audience import ENDPOINT
 from mcp_django.oauth import authorize, paths, views
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 
 def url_patterns(site: MCPSite) -> list[URLPattern]:

@@ -21,7 +21,7 @@ from django.http.response import HttpResponseBase
 from mcp_django.access import trail
 from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import get_conf
-from mcp_django.db.outages import is_outage
+from mcp_django.core.db.outages import is_outage
 from mcp_django.exchange.scopes import known
 from mcp_django.oauth import clients, grants, metadata, paths, registration, throttling
 from mcp_django.oauth.client_metadata import InvalidMetadata
@@ -31,7 +31,7 @@ from mcp_django.transports.http.views import unguarded
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 

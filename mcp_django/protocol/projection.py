@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from mcp_django.exceptions import MissingCapability
-from mcp_django.json_schema.schemas import under_result
+from mcp_django.protocol.json_schema.schemas import under_result
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.types import JSON
 

@@ -1,8 +1,8 @@
 """Decides which clients are notified of a change: the hub of a process, its listeners, and the checks of their rights.
 
-It imports sites and the rooms below it. The hub writes to no socket: the transport of each listener does.
+It imports bridge and the packages below it. The hub writes to no socket: the transport of each listener does.
 """
 
-from mcp_django.events.publisher import flush
+from mcp_django.core.events.publisher import flush
 
 __all__ = ["flush"]

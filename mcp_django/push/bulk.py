@@ -10,10 +10,10 @@ from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db import connections, models, router
 
-from mcp_django.compat import queries
-from mcp_django.compat.connections import quoted
-from mcp_django.events import changes
-from mcp_django.events.transaction import note
+from mcp_django.core.compat import queries
+from mcp_django.core.compat.connections import quoted
+from mcp_django.core.events import changes
+from mcp_django.core.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
 
 logger = logging.getLogger("mcp_django")

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind
-from mcp_django.events.publisher import flush
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.events.publisher import flush
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.sessions import mailbox, polls
-from mcp_django.workers import run_patiently
+from mcp_django.push.sessions import mailbox, polls
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub

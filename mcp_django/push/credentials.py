@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import admits, authenticate_again, principals
-from mcp_django.db.outages import is_outage
-from mcp_django.events.controls import ControlKind, ControlSet
+from mcp_django.core.db.outages import is_outage
+from mcp_django.core.events.controls import ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
 from mcp_django.models import AccessToken, Grant, Session, WatchedResource
 from mcp_django.push.listeners import Listener

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from django.db import connections
 
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import ControlSet
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import ControlSet
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.events.bus import Bus
+    from mcp_django.core.events.bus import Bus
     from mcp_django.push.hub import Hub
 
 

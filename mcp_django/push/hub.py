@@ -16,9 +16,10 @@ from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_django.events.bus import LocalBus, get_bus
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.core.events.bus import LocalBus, get_bus
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import credentials, presence, session_streams, task_watch, visibility
 from mcp_django.push.delivery import Delivery
@@ -28,11 +29,10 @@ from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener
 from mcp_django.push.live_queries import LiveQueries
 from mcp_django.push.retries import Retries
+from mcp_django.push.sessions.store import remembered
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.push.sweep import sweep
 from mcp_django.push.waiters import Waiters
-from mcp_django.sessions.store import remembered
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal

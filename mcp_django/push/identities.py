@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.utils.functional import LazyObject
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 #: Headers that differ between the connections of one client, and on which nothing depends that the client may see.
 _INDIFFERENT_HEADERS = frozenset(

@@ -7,9 +7,9 @@ from weakref import WeakValueDictionary
 
 from django.db.models import QuerySet
 
-from mcp_django.db.bounds import fetch
-from mcp_django.resources import rows
-from mcp_django.resources.policy import ModelRights
+from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.policy.policy import ModelRights
+from mcp_django.core.db.bounds import fetch
 
 #: The number of keys that are remembered of one collection, or of one query with equal rights.
 MAX_WATCHED_KEYS = 1_000
@@ -35,4 +35,4 @@ def keys_of(rights: ModelRights, queryset: QuerySet[Any]) -> frozenset[str] | No
     keys = [str(key) for key in fetch(queryset.values_list("pk", flat=True)[: limit + 1])]
     if len(keys) > limit:
         return None
-    return frozenset(rows.visible_keys(rights, keys) if rights.checks_objects else keys)
+    return frozenset(visible_rows.visible_keys(rights, keys) if rights.checks_objects else keys)

@@ -20,27 +20,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.db.interrupts import was_interrupted
-from mcp_django.db.outages import is_outage
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.bridge.prompts import catalog as prompts
+from mcp_django.bridge.resources import catalog as resources
+from mcp_django.bridge.tools import catalog as tools
+from mcp_django.core.db.interrupts import was_interrupted
+from mcp_django.core.db.outages import is_outage
+from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
-from mcp_django.prompts import catalog as prompts
 from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
 from mcp_django.push.prefetch import Prefetch, current_request
-from mcp_django.resources import catalog as resources
-from mcp_django.tools import catalog as tools
 from mcp_django.types import JSON
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.push.listeners import Listener
-    from mcp_django.sites import MCPSite
 
 
 logger = logging.getLogger("mcp_django")

@@ -16,9 +16,9 @@ from mcp_django.push.subscriptions import Subscription
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 
 #: Lists whose changes clients can watch, by their names in the protocol. The kinds of the controls are the same.

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models
 
+from mcp_django.bridge.resources import queries, uris
+from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.policy import visible_rows, ways
+from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.bridge.resources.reading import rows
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.push.keys import keys_of, once
-from mcp_django.resources import queries, rows, uris, ways
-from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 _WORD = re.compile(r"\w+")
 
@@ -115,7 +117,7 @@ class Viewer:
     def visible(self, model: ModelRights, keys: frozenset[str]) -> set[str]:
         """Those of the keys that are visible: asked once, for all queries. Raises TooSlow."""
         if (model.label, keys) not in self._visible:
-            self._visible[model.label, keys] = rows.visible_keys(model, sorted(keys))
+            self._visible[model.label, keys] = visible_rows.visible_keys(model, sorted(keys))
         return self._visible[model.label, keys]
 
     def rights_on(self, concrete: str) -> Iterator[ModelRights]:

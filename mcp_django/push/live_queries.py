@@ -16,17 +16,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.bridge.resources import uris
 from mcp_django.conf import get_conf
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import EVERYBODY, ControlKind, ControlSet
+from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push.identities import Identity
 from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer
 from mcp_django.push.live_jobs import CALL_SECONDS, NO_CHANGES, QueryJob, QueryOutcome, compute
 from mcp_django.push.subscriptions import Subscription
-from mcp_django.resources import uris
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub

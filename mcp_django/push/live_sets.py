@@ -9,12 +9,13 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from mcp_django.db.bounds import fetch
-from mcp_django.events.changes import Changes, ModelChange
+from mcp_django.bridge.resources import queries, uris
+from mcp_django.bridge.resources.policy.policy import ModelRights
+from mcp_django.bridge.resources.reading import rows
+from mcp_django.core.db.bounds import fetch
+from mcp_django.core.events.changes import Changes, ModelChange
 from mcp_django.push.keys import once
 from mcp_django.push.live_answers import LiveAnswer, Viewer, label_of
-from mcp_django.resources import queries, rows, uris
-from mcp_django.resources.policy import ModelRights
 
 
 def after(

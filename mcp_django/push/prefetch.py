@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.access import user_permissions
 from mcp_django.access.authentication import admitted, authenticate_again, name_of, read_together
-from mcp_django.compat import users
+from mcp_django.bridge.declared.options import shows_every_row
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.core.compat import users
 from mcp_django.models import AccessToken, Grant
-from mcp_django.options import shows_every_row
-from mcp_django.sites import MCPSite
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import ModelMCP
+    from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.options import ModelMCP
     from mcp_django.push.listeners import Listener
-    from mcp_django.resources.policy import ModelRights
 
 logger = logging.getLogger("mcp_django")
 

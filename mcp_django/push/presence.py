@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter
 
 from mcp_django.audit.lines import caller, chosen
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind, ControlSet
-from mcp_django.events.publisher import publisher
+from mcp_django.bridge.resources.kept_uris import kept_uri
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.publisher import publisher
+from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.names import printable
 from mcp_django.push.listeners import Listener
-from mcp_django.resources.kept_uris import kept_uri
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub, Member

@@ -17,12 +17,12 @@ from django.db import models
 from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
-from mcp_django.compat.models import base_queryset_class, sets_by_base_manager
-from mcp_django.events.transaction import note
-from mcp_django.sites import all_sites
+from mcp_django.bridge.sites import all_sites
+from mcp_django.core.compat.models import base_queryset_class, sets_by_base_manager
+from mcp_django.core.events.transaction import note
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 

@@ -15,13 +15,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mcp_django.events.changes import Changes
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import visibility
 from mcp_django.push.identities import Identity
 from mcp_django.push.listeners import Listener
 from mcp_django.push.subscriptions import Subscription
-from mcp_django.workers import run_patiently
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub

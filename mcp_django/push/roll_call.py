@@ -12,11 +12,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from threading import Lock
 
-from mcp_django.events import native_threads
-from mcp_django.events.bus import Bus, LocalBus, get_bus
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind, ControlSet
-from mcp_django.events.publisher import publisher
+from mcp_django.core.events import native_threads
+from mcp_django.core.events.bus import Bus, LocalBus, get_bus
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.publisher import publisher
 from mcp_django.push import presence
 from mcp_django.push.hub import serving_hubs
 from mcp_django.push.presence import ConnectedClient

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mcp_django.db.outages import is_outage
+from mcp_django.core.db.outages import is_outage
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Session, WatchedResource
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.prefetch import current_request
 from mcp_django.push.subscriptions import Subscription, watch
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from mcp_django.events.changes import ModelChange
+from mcp_django.bridge.resources import catalog
+from mcp_django.bridge.resources.policy import visible_rows, ways
+from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.core.events.changes import ModelChange
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
-from mcp_django.resources import catalog, rows, ways
-from mcp_django.resources.policy import ModelRights, Rights
 
 _KEYS_PER_QUERY = 1_000
 
@@ -82,5 +83,5 @@ def _visible(model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
     found: set[str] = set()
     waiting = sorted(keys)
     for start in range(0, len(waiting), _KEYS_PER_QUERY):
-        found |= rows.visible_keys(model, waiting[start : start + _KEYS_PER_QUERY], using=alias or None)
+        found |= visible_rows.visible_keys(model, waiting[start : start + _KEYS_PER_QUERY], using=alias or None)
     return found

@@ -8,18 +8,20 @@ from sys import intern
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from mcp_django.bridge.resources import catalog, uris
+from mcp_django.bridge.resources.policy import visible_rows, ways
+from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.bridge.resources.reading import files
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.push.keys import keys_of, once
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
-from mcp_django.resources import catalog, files, rows, uris, ways
-from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
     from django.db.models import Model
 
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 _NOT_WATCHED = (
     "can be read, but not watched: nothing reports its changes. Read it again when you need it. "
@@ -93,7 +95,7 @@ class Subscription:
         if self.target.is_of_record:
             if self.target.kind == "file" and not files.holds(rights, self.target.field):
                 return False
-            found = rows.visible_keys(rights, [self.target.key])
+            found = visible_rows.visible_keys(rights, [self.target.key])
             self.key = next(iter(found), self.key)
             self.visible = self.visible or bool(found)
             return self.visible

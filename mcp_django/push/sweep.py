@@ -7,13 +7,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_django.bridge.uploads import store
 from mcp_django.conf import get_conf
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import credentials, task_watch
-from mcp_django.uploads import store
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from mcp_django.access import throttles
-from mcp_django.db.outages import is_outage
+from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks.shapes import detailed
+from mcp_django.core.db.outages import is_outage
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Task
 from mcp_django.push.listeners import Listener
 from mcp_django.push.prefetch import current_request
-from mcp_django.tasks import store
-from mcp_django.tasks.shapes import detailed
 from mcp_django.types import JSON
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal

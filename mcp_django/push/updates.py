@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import DEFAULT_DB_ALIAS
 
-from mcp_django.events.transaction import note
-from mcp_django.resources import uris
-from mcp_django.sites import all_sites
+from mcp_django.bridge.resources import uris
+from mcp_django.bridge.sites import all_sites
+from mcp_django.core.events.transaction import note
 
 
 def updated(uri: str, *, using: str = DEFAULT_DB_ALIAS) -> None:

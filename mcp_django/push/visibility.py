@@ -14,15 +14,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from mcp_django.db.outages import is_outage
-from mcp_django.events.changes import Changes, ModelChange
+from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.core.db.outages import is_outage
+from mcp_django.core.events.changes import Changes, ModelChange
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.listeners import Listener
 from mcp_django.push.prefetch import Prefetch, current_request
 from mcp_django.push.sight import Sight, model_of
 from mcp_django.push.subscriptions import Subscription
-from mcp_django.resources.policy import ModelRights, Rights
 
 logger = logging.getLogger("mcp_django")
 T = TypeVar("T")

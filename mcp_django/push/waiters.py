@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Protocol
 
-from mcp_django.events.controls import Control, ControlKind
+from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.running import RUNNING
-from mcp_django.sessions import mailbox, stored_questions, streams
-from mcp_django.workers import get_workers
+from mcp_django.push.sessions import mailbox, stored_questions, streams
 
 #: Sweeps between two renewals of the leases of stored streams.
 _LEASE_TURNS = 5

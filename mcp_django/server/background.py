@@ -17,6 +17,10 @@ from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access import throttles
+from mcp_django.bridge.sites import MCPSite, all_sites
+from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks.answers import TaskAnswers
+from mcp_django.bridge.tasks.callers import principal_of, request_from
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -41,10 +45,6 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import METHODS
-from mcp_django.sites import MCPSite, all_sites
-from mcp_django.tasks import store
-from mcp_django.tasks.answers import TaskAnswers
-from mcp_django.tasks.callers import principal_of, request_from
 from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")

@@ -16,8 +16,16 @@ from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access import throttles
+from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.tasks.callers import principal_of, request_from
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.writes import answers, applying
+from mcp_django.bridge.writes.applying import NotWaiting
+from mcp_django.bridge.writes.own_thread import in_own_thread
+from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
-from mcp_django.deadlines import deadlines
+from mcp_django.core.running.deadlines import deadlines
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
@@ -25,17 +33,9 @@ from mcp_django.models import Change
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestTimedOut, TaskRefused, ToolNotFound
 from mcp_django.protocol.revisions import NEWEST
-from mcp_django.resources.errors import InvalidQuery
 from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import Method
-from mcp_django.sites import all_sites
-from mcp_django.tasks.callers import principal_of, request_from
-from mcp_django.tools import catalog
 from mcp_django.types import JSON
-from mcp_django.writes import answers, applying
-from mcp_django.writes.applying import NotWaiting
-from mcp_django.writes.own_thread import in_own_thread
-from mcp_django.writes.run import StaleView
 
 logger = logging.getLogger("mcp_django")
 

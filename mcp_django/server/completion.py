@@ -8,14 +8,14 @@ from functools import partial
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.completion import Completer
+from mcp_django.bridge.completion import Completer
+from mcp_django.bridge.prompts import catalog
+from mcp_django.bridge.resources import completers
 from mcp_django.exceptions import field_error
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
-from mcp_django.resources import completers
+from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
-from mcp_django.unknown_names import unknown_name
 
 
 def complete(exchange: Exchange) -> JSON:

@@ -12,16 +12,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcp_django import telemetry
 from mcp_django.access import challenges, throttles
+from mcp_django.bridge.tasks.framework import is_offered
+from mcp_django.bridge.tools import catalog
 from mcp_django.conf import get_conf
+from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
 from mcp_django.models import Call
-from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     AnswerTooLong,
@@ -40,12 +41,10 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
-from mcp_django.server import step_up, tasks, trail
+from mcp_django.server import step_up, tasks, telemetry, trail
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
-from mcp_django.tasks.framework import is_offered
-from mcp_django.tools import catalog
 from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")

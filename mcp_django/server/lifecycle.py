@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from mcp_django.bridge.tasks.framework import is_offered
+from mcp_django.bridge.tools.instructions import instructions
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.extensions import TASKS_EXTENSION
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS
-from mcp_django.tasks.framework import is_offered
-from mcp_django.tools.instructions import instructions
 from mcp_django.types import JSON
 
 

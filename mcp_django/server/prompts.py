@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcp_django.access.authentication import renew_principal
+from mcp_django.bridge.prompts import catalog
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import PromptNotFound
 from mcp_django.server.pages import page
 from mcp_django.types import JSON

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 from mcp_django.access.authentication import renew_principal
+from mcp_django.bridge.resources import catalog
+from mcp_django.core.running.suspension import finishing
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.errors import ResourceNotFound
-from mcp_django.resources import catalog
 from mcp_django.server.pages import page
 from mcp_django.types import JSON
 

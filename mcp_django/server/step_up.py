@@ -11,20 +11,20 @@ from django.utils import timezone
 from mcp_django.access import challenges, overrides
 from mcp_django.access.authentication import CHALLENGE
 from mcp_django.access.permissions import has_declined
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.results import error_result
 from mcp_django.conf import OAUTH_APP
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.models import Grant
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InsufficientScope, Unauthenticated
 from mcp_django.protocol.revisions import STEP_UP_REVISIONS
-from mcp_django.tools import catalog
-from mcp_django.tools.results import error_result
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 #: Clients of OpenAI read challenges in results, and schemes in the tool list
 #: (https://developers.openai.com/apps-sdk/build/auth).

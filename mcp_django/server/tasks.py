@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel, StrictStr
 
+from mcp_django.bridge.tasks import answers, store
+from mcp_django.bridge.tasks.framework import is_offered
+from mcp_django.bridge.tasks.shapes import detailed, task_json
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MissingCapability, field_error
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import InvalidParams
 from mcp_django.protocol.extensions import TASKS_CAPABILITY
-from mcp_django.tasks import answers, store
-from mcp_django.tasks.framework import is_offered
-from mcp_django.tasks.shapes import detailed, task_json
 from mcp_django.types import JSON
 
 

@@ -10,23 +10,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import renew_principal
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.mirrored import find_mismatch
+from mcp_django.bridge.tools.results import error_result
+from mcp_django.core.running.bodies import is_small
+from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MissingCapability
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.on_loop.bodies import is_small
-from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server import step_up
 from mcp_django.server.pages import page
 from mcp_django.server.request_state import OWN_PARAMS
-from mcp_django.tools import catalog
-from mcp_django.tools.mirrored import find_mismatch
-from mcp_django.tools.results import error_result
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
 
 
 def list_tools(exchange: Exchange) -> JSON:

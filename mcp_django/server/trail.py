@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_django.audit import strict
 from mcp_django.audit.lines import Line, caller, chosen, keys_of, line
 from mcp_django.audit.recorder import recorder
+from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.kept_uris import LEFT_OUT, kept_uri
+from mcp_django.bridge.tools import catalog
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, MissingCapability
 from mcp_django.exchange.addresses import address_in
@@ -38,17 +41,14 @@ from mcp_django.protocol.errors import (
 )
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.trace_context import trace_id
-from mcp_django.resources import uris
-from mcp_django.resources.kept_uris import LEFT_OUT, kept_uri
 from mcp_django.server.methods import METHODS
-from mcp_django.tools import catalog
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 

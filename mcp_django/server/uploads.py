@@ -9,17 +9,17 @@ from django import forms
 from django.db import models
 
 from mcp_django.access.permissions import check_scopes, has_declined, using_tool
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.writes import access
 from mcp_django.protocol.errors import InsufficientScope, InvalidRequest
-from mcp_django.resources.policy import Rights
 from mcp_django.server.step_up import add_challenge
-from mcp_django.tools import catalog
-from mcp_django.writes import access
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Operation
+    from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.options import Operation
-    from mcp_django.resources.policy import ModelRights
-    from mcp_django.sites import MCPSite
 
 _WRITING: tuple[Operation, ...] = ("create", "update")
 

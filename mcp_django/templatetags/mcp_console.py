@@ -1,17 +1,22 @@
-"""``{% mcp_overview %}`` and ``{% mcp_chart %}``: what the first page of the console shows."""
+"""``{% mcp_overview %}`` and ``{% mcp_chart %}``: what the first page of the console shows.
+
+Projects without the Django admin import this too, as ``manage.py check`` does: the tags import the pages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.contrib.admin.sites import site as default_site
 from django.template import Context
 
-from mcp_django.admin.overview import Day, Overview
-from mcp_django.compat.admin import existing_admin_sites
+from mcp_django.core.compat.admin import existing_admin_sites
+
+if TYPE_CHECKING:
+    from mcp_django.console.admin.overview import Day, Overview
 
 register = template.Library()
 
@@ -23,6 +28,8 @@ _GAP = 4
 @register.simple_tag(takes_context=True)
 def mcp_overview(context: Context) -> Overview:
     """``{% mcp_overview as overview %}``: what the viewer of this page may see of what agents did."""
+    from mcp_django.console.admin.overview import Overview
+
     request = context["request"]
     name = getattr(request, "current_app", default_site.name)
     admin_site = next((site for site in existing_admin_sites() if site.name == name), default_site)

@@ -2,7 +2,7 @@
 
 No server is started and no token is needed. Each message goes the way that it goes on a socket: it is written, read,
 checked against its schema, answered by the method table, and written again. It imports transports and
-the rooms below it.
+the packages below it.
 """
 
 from mcp_django.test.client import MCPClient

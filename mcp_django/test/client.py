@@ -15,6 +15,9 @@ from django.http.request import HttpHeaders
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.bridge.sites import site as default_site
+from mcp_django.bridge.uploads import names, store
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange import scopes as known_scopes
@@ -29,13 +32,10 @@ from mcp_django.protocol.envelope import (
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
 from mcp_django.server.uploads import check_takes_files
-from mcp_django.sites import MCPSite
-from mcp_django.sites import site as default_site
 from mcp_django.test.answers import Answerer, Elicit, Sample
 from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, refusal, result_of
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
-from mcp_django.uploads import names, store
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

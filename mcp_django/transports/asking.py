@@ -8,14 +8,14 @@ from itertools import count
 from typing import Protocol
 
 from mcp_django.conf import get_conf
-from mcp_django.events.controls import Control, ControlKind
+from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.exchange.answers import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
+from mcp_django.push.sessions import stored_questions
 from mcp_django.push.waiters import Waiters
 from mcp_django.server.dispatch import PendingQuestions
-from mcp_django.sessions import stored_questions
 from mcp_django.types import JSON
-from mcp_django.workers import run_patiently
 
 
 class OpenQuestions(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp_django.access.budgets import budget_of
 from mcp_django.access.user_permissions import are_at_hand
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import Connection, LegacySession
@@ -21,7 +22,6 @@ from mcp_django.protocol.jsonrpc import Request
 from mcp_django.push.listeners import Listener
 from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.server.tools import overrides_on_loop
-from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.message_buffer import MessageBuffer
 from mcp_django.types import JSON

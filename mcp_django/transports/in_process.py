@@ -19,17 +19,17 @@ from typing import Any, TypeVar
 from django.core.exceptions import SynchronousOnlyOperation
 from django.test import TestCase
 
-from mcp_django.compat.connections import in_test_transaction
-from mcp_django.events import transaction
-from mcp_django.events.bus import publishing_here_only
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.core.compat.connections import in_test_transaction
+from mcp_django.core.events import transaction
+from mcp_django.core.events.bus import publishing_here_only
+from mcp_django.core.running.workers import Workers, settle, working_with
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.jsonrpc import decode, encode
 from mcp_django.push.hub import get_hub
-from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import DuplexConnection
+from mcp_django.transports.lasting.duplex import DuplexConnection
 from mcp_django.types import JSON
-from mcp_django.workers import Workers, settle, working_with
 
 T = TypeVar("T")
 

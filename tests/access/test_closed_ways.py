@@ -11,14 +11,16 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 
 from demo_project.flights.models import Airline, Flight
-from mcp_django import ModelMCP, inventory, site
+from mcp_django import ModelMCP, site
 from mcp_django.access import overrides
+from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.policy import ways
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.console.review import inventory
 from mcp_django.models import Tool
 from mcp_django.push.live_answers import Viewer
 from mcp_django.push.sight import Sight
 from mcp_django.push.subscriptions import watch
-from mcp_django.resources import uris, ways
-from mcp_django.resources.policy import Rights
 from tests.shop.models import Document
 from tests.support.asking import DirectPeer, listed, request_of
 from tests.support.data import make_flights, switch_on

@@ -24,14 +24,14 @@ from mcp_django.access.authentication import (
     principals,
     read_together,
 )
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.bridge.tasks.callers import principal_of
+from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.exchange.audience import normal_origin, resource_of
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Call, Grant, Task, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.push import credentials
-from mcp_django.tasks.callers import principal_of
 from tests.axes import HTTP, PUSHING
 from tests.push.conftest import updated, watch
 from tests.push.test_ending import assert_completed

@@ -125,7 +125,7 @@ def test_a_hook_that_fails_is_logged_by_its_name(user: User, caplog: pytest.LogC
 
 def test_a_database_that_is_away_is_no_refusal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that went out without what could not be asked for would be told to everybody as a change."""
-    monkeypatch.setattr("mcp_django.hooks.is_database_away", lambda: True)
+    monkeypatch.setattr("mcp_django.core.hooks.is_database_away", lambda: True)
 
     with pytest.raises(OperationalError, match="The database is away"):
         decide(request_of(user, READ), READ, None, fails, "a hook")

@@ -18,8 +18,8 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_django import memory
 from mcp_django.access.authentication import principals
+from mcp_django.core import memory
 from mcp_django.exchange import scopes
 from mcp_django.exchange.token_format import is_well_formed, new_token
 from mcp_django.models import AccessToken, digest

@@ -16,8 +16,8 @@ from django.test import Client
 from django.urls import clear_url_caches, path
 
 from mcp_django.admin import AccessTokenAdmin, CallAdmin
+from mcp_django.bridge.override_rows import make_prompt_rows, make_tool_rows
 from mcp_django.models import AccessToken, Call, Prompt, Tool
-from mcp_django.override_rows import make_prompt_rows, make_tool_rows
 from tests.support.calls import make_call
 from tests.support.data import make_staff
 

@@ -13,8 +13,8 @@ from django.db import connection
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 
-from mcp_django.admin import activity_csv
-from mcp_django.csv_cells import spreadsheet_safe
+from mcp_django.console.admin import activity_csv
+from mcp_django.core.csv_cells import spreadsheet_safe
 from mcp_django.models import Call, call_queries
 from tests.support.calls import make_call, make_many
 

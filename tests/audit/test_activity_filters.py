@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_django.admin import activity
+from mcp_django.console.admin import activity
 from mcp_django.models import Call
 from tests.support.calls import NOON, make_call, make_many
 

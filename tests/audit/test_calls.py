@@ -15,17 +15,17 @@ from django.http import HttpRequest
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, tool
+from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import AccessToken, Call, Tool
-from mcp_django.writes.tools import WRITE_TOOLS
 from tests.audit.conftest import Rows
 from tests.axes import DUPLEX
+from tests.bridge.uploads.conftest import Uploader, read_file
+from tests.bridge.writes.conftest import Writer
 from tests.end_to_end.servers import wait_for
 from tests.support.base import LEGACY, MODERN, wanted_of
 from tests.support.data import Users, make_flights, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import DuplexPeer, Peer, Peers, meta
-from tests.uploads.conftest import Uploader, read_file
-from tests.writes.conftest import Writer
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

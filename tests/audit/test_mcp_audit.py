@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from mcp_django.db import clearing
+from mcp_django.core.db import clearing
 from mcp_django.management import audit_follower
 from mcp_django.management.audit_follower import IDS_BACK, SECONDS_AGAIN, Follower
 from mcp_django.management.commands import mcp_audit

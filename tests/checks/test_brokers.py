@@ -7,7 +7,7 @@ from django.core import mail
 from django.core.checks import Warning
 from django.test import override_settings
 
-from mcp_django.sites import all_sites
+from mcp_django.bridge.sites import all_sites
 from tests.checks.conftest import messages, of
 
 IN_MEMORY = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -15,9 +15,9 @@ from rest_framework import serializers
 
 from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP, site
+from mcp_django.bridge.resources.fields.field_kinds import NAMED
 from mcp_django.conf import get_conf, load
-from mcp_django.events import bus, nats_servers
-from mcp_django.resources.field_kinds import NAMED
+from mcp_django.core.events import bus, nats_servers
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared

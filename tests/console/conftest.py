@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_django.admin import overview
+from mcp_django.console.admin import overview
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.events.bus import LocalBus, get_bus
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind, ControlSet
-from mcp_django.events.payloads import MAX_BYTES, write
+from mcp_django.core.events.bus import LocalBus, get_bus
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.payloads import MAX_BYTES, write
 from mcp_django.models import Call, Session, Task
 from mcp_django.push import presence, roll_call
 from mcp_django.push.hub import _hubs

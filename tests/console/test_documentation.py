@@ -10,8 +10,8 @@ from django.contrib import admin
 from django.test import RequestFactory
 from django.urls import reverse
 
-from mcp_django.admin.documentation import SECTIONS, SUBJECTS
-from mcp_django.admin.tools import ToolAdmin
+from mcp_django.console.admin.documentation import SECTIONS, SUBJECTS
+from mcp_django.console.admin.tools import ToolAdmin
 from mcp_django.models import Tool
 from tests.console.visiting import client_of
 from tests.support.data import Users

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_django.admin import overview
+from mcp_django.bridge.resources.fields.days import Days
+from mcp_django.console.admin import overview
 from mcp_django.models import AccessToken, Call, Change, Task, Tool
-from mcp_django.resources.days import Days
 from tests.console.visiting import client_of, make_task, text_of
 from tests.support.data import Users, make_staff
 

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
+from mcp_django.bridge.tools.saved_queries import Parameter, write
 from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Tool
-from mcp_django.tools.saved_queries import Parameter, write
 from tests.console.test_connections import make_session
 from tests.console.visiting import client_of, make_task
 from tests.support.console import pages

@@ -13,13 +13,14 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.flights.models import Flight
-from mcp_django import ModelMCP, inventory, reasons, site
+from mcp_django import ModelMCP, site
 from mcp_django.access.permissions import can_be_granted
+from mcp_django.bridge.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
+from mcp_django.console.review import inventory, reasons
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Tool
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.test import MCPClient
-from mcp_django.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
 from tests.console.visiting import client_of, content_of, lines
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
@@ -279,7 +280,7 @@ def test_a_token_for_it_alone_reads_by_it_alone(users: Users, flights: list[Flig
 def test_an_agent_whose_query_takes_too_long_is_told_nothing_of_arguments_that_there_are_not(
     users: Users, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.resources.rows.find", Mock(side_effect=TooSlow))
+    monkeypatch.setattr("mcp_django.bridge.resources.reading.rows.find", Mock(side_effect=TooSlow))
     stored("departures", CALL, ORIGIN)
 
     with MCPClient(users.admin) as agent, pytest.raises(ToolError) as raised:

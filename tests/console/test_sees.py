@@ -86,7 +86,7 @@ def test_a_token_that_has_ended_is_said_to_see_nothing_and_one_whose_scope_is_go
 
 def test_of_several_sites_one_is_chosen(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     second = MCPSite("second", admin_site=AdminSite("empty"))
-    monkeypatch.setattr("mcp_django.admin.sees.all_sites", lambda: [site, second])
+    monkeypatch.setattr("mcp_django.console.admin.sees.all_sites", lambda: [site, second])
 
     first, chosen = sees(users.admin), sees(users.admin, site="second")
     unknown = client_of(users.admin).get(URL, {"site": "third"}).content.decode()
@@ -149,7 +149,7 @@ def test_rows_are_counted_only_when_a_model_is_opened(users: Users, flights: lis
 
 @pytest.mark.every_database
 def test_many_rows_are_not_counted_to_the_end(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.admin.sees._MOST_COUNTED", 3)
+    monkeypatch.setattr("mcp_django.console.admin.sees._MOST_COUNTED", 3)
     Airline.objects.bulk_create(Airline(carrier=f"X{number}", name="X") for number in range(6))
 
     text = sees(users.admin, model="flights.airline")

@@ -14,9 +14,9 @@ from django.urls import reverse
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import ModelMCP
+from mcp_django.bridge.tools.saved_queries import Parameter, write
 from mcp_django.models import Prompt, Tool
 from mcp_django.test import MCPClient
-from mcp_django.tools.saved_queries import Parameter, write
 from tests.console.visiting import client_of, lines
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared

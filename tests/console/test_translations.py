@@ -11,7 +11,8 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.utils import translation
 
-from mcp_django import inventory, site
+from mcp_django import site
+from mcp_django.console.review import inventory
 from mcp_django.exchange.scopes import SCOPES
 from mcp_django.models import Tool
 from tests.console.test_rights import MARK, things  # noqa: F401 - a fixture

@@ -18,14 +18,14 @@ from tests.support.pages import PAGES, ROOT
 #: The test that runs the examples of a page, by their languages.
 RUN = {
     ("README.md", "sh json"): "tests/end_to_end/test_readme.py",
-    ("docs/actions.md", "json"): "tests/tools/test_queries_page.py",
-    ("docs/aggregates.md", "json"): "tests/tools/test_queries_page.py",
+    ("docs/actions.md", "json"): "tests/bridge/tools/test_queries_page.py",
+    ("docs/aggregates.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",
     ("docs/deployment.md", "nginx"): "tests/end_to_end/test_nginx.py",
-    ("docs/queries.md", "json"): "tests/tools/test_queries_page.py",
+    ("docs/queries.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/tutorial.md", "sh python json"): "tests/end_to_end/test_tutorial.py",
-    ("docs/writes.md", "json"): "tests/writes/test_page.py",
+    ("docs/writes.md", "json"): "tests/bridge/writes/test_page.py",
 }
 #: Files of a project that tests write as they stand on the pages: tests/end_to_end/example_shop.py.
 _SHOP = re.compile(r"# (?:more for )?shop/")

@@ -48,7 +48,7 @@ def served(
     from mcp_django.routing import get_asgi_application
 
     settings.MCP = {**settings.MCP, **LIMITS}
-    monkeypatch.setattr("mcp_django.sessions.streams._KEPT_SECONDS", 1)
+    monkeypatch.setattr("mcp_django.push.sessions.streams._KEPT_SECONDS", 1)
     be_strict(monkeypatch)
     offer(declared)
     switch_on("flights_flight_mark_cancelled", "flights_flight_mark_on_time", "flights_flight_export_as_csv")

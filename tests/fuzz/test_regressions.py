@@ -11,15 +11,15 @@ import pytest
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, site
-from mcp_django.db.interrupts import Interruptible
+from mcp_django.core.db.interrupts import Interruptible
+from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings
-from mcp_django.hooks import call_hook
-from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
+from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.push.hub import get_hub
-from mcp_django.transports.duplex import DuplexConnection
+from mcp_django.transports.lasting.duplex import DuplexConnection
 from tests.axes import HTTP
 from tests.fuzz.strict import be_strict
 from tests.shop.models import Product

@@ -18,15 +18,15 @@ _FILE = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:[\w.]+/)+)`")
 _NAME = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`")
 
 
-def layers() -> list[str]:
-    """The floors of the import contract, from the top."""
+def layers(container: str = "mcp_django") -> list[str]:
+    """The floors of the import contract of a package, from the top."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [found] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    [found] = [contract["layers"] for contract in contracts if contract.get("containers") == [container]]
     return list(found)
 
 
-def rooms() -> list[str]:
-    return [room for layer in layers() for room in re.split(r" [:|] ", layer)]
+def packages(container: str = "mcp_django") -> list[str]:
+    return [package for layer in layers(container) for package in re.split(r" [:|] ", layer)]
 
 
 def steps(walk: str) -> list[str]:
@@ -64,11 +64,20 @@ def _names(body: list[ast.stmt], prefix: str) -> set[str]:
     return found
 
 
-def test_the_figure_and_the_table_of_the_rooms_are_the_import_contract() -> None:
-    [figure] = blocks(PAGE, "text")
+def test_the_list_and_the_tables_of_the_packages_are_the_import_contracts() -> None:
+    _, listed = blocks(PAGE, "text")
 
-    assert figure.splitlines() == layers()
-    assert [room.strip("`") for room, _ in cells(PAGE, "## The rooms")] == rooms()
+    assert listed.splitlines() == layers()
+    assert [name.strip("`") for name, _ in cells(PAGE, "## The packages")] == packages()
+    assert [name.strip("`") for name, _ in cells(PAGE, "### Within the bridge")] == packages("mcp_django.bridge")
+
+
+def test_the_package_can_be_held_in_the_head() -> None:
+    files = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_file()]
+    entries = {path.parts[0] for path in files if "__pycache__" not in path.parts}
+
+    assert len(entries) <= 30
+    assert len(layers()) <= 15
 
 
 def test_every_file_on_the_pages_exists() -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
-from mcp_django import sites
+from mcp_django.bridge import sites
 from mcp_django.oauth.checks import check_deployment, check_settings
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client, override_settings
 
-from mcp_django import sites
+from mcp_django.bridge import sites
 from mcp_django.models import Grant
 from tests.oauth.flow import RESOURCE, Person, Program, code_in, error_in, hidden_in, params_in, post
 from tests.oauth.test_flow import call

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from mcp_django.sites import MCPSite
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.test import MCPClient, ProtocolError
 
 _PAGE = 100

@@ -12,9 +12,9 @@ from django.apps import apps
 from django.contrib.admin import AdminSite
 from django.db import models
 
-from mcp_django.compat.admin import foreign_key_of_inline
-from mcp_django.inlines import is_generic
-from mcp_django.sites import MCPSite
+from mcp_django.bridge.declared.inlines import is_generic
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.core.compat.admin import foreign_key_of_inline
 from tests.projects.answered import Agent, Answered
 from tests.projects.rendered import Browser, Shown
 from tests.projects.rows import Factory, key_of

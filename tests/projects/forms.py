@@ -23,15 +23,15 @@ from django.test import Client, override_settings
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone, translation
 
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.bridge.writes import filling, pages
+from mcp_django.bridge.writes.filling import Given, GivenForm
+from mcp_django.bridge.writes.form_data import FormData
+from mcp_django.bridge.writes.pages import FormPage
+from mcp_django.bridge.writes.settling import Settling
+from mcp_django.bridge.writes.twin import Pass
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.sites import MCPSite
-from mcp_django.writes import filling, pages
-from mcp_django.writes.filling import Given, GivenForm
-from mcp_django.writes.form_data import FormData
-from mcp_django.writes.pages import FormPage
-from mcp_django.writes.settling import Settling
-from mcp_django.writes.twin import Pass
 from tests.projects.rows import Factory, key_of
 from tests.projects.submitted import Submission, comparable, submitted
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_django.sites import MCPSite
+    from mcp_django.bridge.sites import MCPSite
     from tests.projects.rows import Factory
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _run(name: str, *, write: bool) -> int:
-    from mcp_django.sites import all_sites
+    from mcp_django.bridge.sites import all_sites
     from tests.projects.comparison import is_leak
     from tests.projects.rows import Factory
 

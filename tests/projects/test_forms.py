@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 
 from mcp_django import MCPSite
-from mcp_django.writes.form_data import FormData
+from mcp_django.bridge.writes.form_data import FormData
 from tests.projects.conftest import Served
 from tests.projects.forms import Forms
 from tests.projects.rows import Factory

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mcp_django.events.bus import Bus
-from mcp_django.events.changes import Changes
+from mcp_django.core.events.bus import Bus
+from mcp_django.core.events.changes import Changes
 from mcp_django.push.follower import Follower
 from tests.support.loop import LoopThread
 

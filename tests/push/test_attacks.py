@@ -11,7 +11,8 @@ import pytest
 from django.conf import LazySettings
 
 from mcp_django import site
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.bridge.resources import uris
+from mcp_django.core.events.bus import ChannelLayerBus
 from mcp_django.exchange.principals import Source
 from mcp_django.push import listeners, live_jobs, live_queries
 from mcp_django.push.follower import Follower
@@ -21,7 +22,6 @@ from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.push.sweep import compare
-from mcp_django.resources import uris
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, listen, watch
 from tests.support.asking import request_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.core.events.bus import ChannelLayerBus
 from tests.end_to_end.servers import free_port, wait_for
 from tests.push.brokers import Broker, cluster, redis_server, sentinel
 from tests.push.processes import CORE, PUBSUB, Tape, new_prefix

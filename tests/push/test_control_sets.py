@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 
 CONTROLS = st.sets(st.builds(Control, st.sampled_from(ControlKind), st.text()))
 

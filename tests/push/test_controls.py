@@ -13,7 +13,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 
 from mcp_django.access.authentication import principals
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.models import AccessToken, Tool
 from tests.push.conftest import Heard
 from tests.support.data import token_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.core.events.bus import ChannelLayerBus
 from mcp_django.models import Tool
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub

@@ -14,12 +14,12 @@ from django.db import transaction
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import changed
+from mcp_django.bridge.sites import site
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import subscriptions as subscribing
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.subscriptions import watch as watched
-from mcp_django.sites import site
 from mcp_django.transports.http import views
 from tests.push.conftest import acknowledged, assert_nothing_but, list_changed, listen, updated, watch
 from tests.support.asking import request_of
@@ -116,7 +116,7 @@ def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: 
 def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 3)
+    monkeypatch.setattr("mcp_django.core.events.changes.MAX_CHANGED_KEYS", 3)
     watching = watch(admin, MODERN, "db://flights/flight/1", "db://flights/flight/12", "db://flights/flight")
 
     with transaction.atomic():

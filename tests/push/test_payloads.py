@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_django.events import payloads
-from mcp_django.events.changes import Changes, ModelChange
-from mcp_django.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events import payloads
+from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 
 
 def event_of(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ QUIET = "db://flights/airline/UA"
 @pytest.fixture(autouse=True)
 def no_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """A legacy session is told of resources alone, and not, unasked, of the lists that change with the permissions."""
-    for module in ("http.sessions", "duplex"):
+    for module in ("http.sessions", "lasting.duplex"):
         monkeypatch.setattr(f"mcp_django.transports.{module}.LISTS", ())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.core.events.bus import ChannelLayerBus
 from tests.conftest import is_listening, need
 from tests.push.conftest import updated, watch
 from tests.push.processes import (

@@ -109,7 +109,7 @@ def test_the_child_of_a_fork_tells_its_own_hubs_where_there_is_no_broker() -> No
     code = """
 import os
 from django.db import connections
-from mcp_django.events.bus import get_bus
+from mcp_django.core.events.bus import get_bus
 class Hub:
     def __init__(self, name): self.name = name
     def receive(self, changes, controls): print(self.name, flush=True)
@@ -207,7 +207,7 @@ settings.INSTALLED_APPS = ['tests.shop', *(app for app in settings.INSTALLED_APP
 def test_saves_in_quick_succession_are_told_together(tape: Tape) -> None:
     code = """
 import threading
-from mcp_django.events import native_threads, publisher as module
+from mcp_django.core.events import native_threads, publisher as module
 module._PAUSE_SECONDS, saved = 60.0, threading.Event()
 native_threads.sleep = lambda seconds: saved.wait()
 Tag.objects.create(name='first')
@@ -309,7 +309,7 @@ Tag.objects.create(name='a')
 mcp_django.flush()
 Tag.objects.create(name='b')
 mcp_django.flush()
-from mcp_django.events.publisher import publisher
+from mcp_django.core.events.publisher import publisher
 print(publisher.number, Tag.objects.count())
 """
     assert _run_with_broker(unused_port, code) == "2 2"
@@ -326,7 +326,7 @@ def test_flush_gives_up_on_a_broker_that_does_not_answer() -> None:
 def test_the_end_of_a_process_waits_for_a_broker_that_does_not_answer_only_once() -> None:
     before = "import atexit; waits = []; atexit.register(lambda: print(len(waits), round(sum(waits), 1)))"
     code = """
-from mcp_django.events import publisher as module
+from mcp_django.core.events import publisher as module
 module._FLUSH_SECONDS = 0.3
 flush = module.publisher.flush
 def counted(seconds):
@@ -342,8 +342,8 @@ Tag.objects.create(name='a')
 def test_what_is_saved_while_a_broker_does_not_answer_is_merged() -> None:
     code = """
 import threading
-from mcp_django.events.bus import get_bus
-from mcp_django.events.publisher import publisher
+from mcp_django.core.events.bus import get_bus
+from mcp_django.core.events.publisher import publisher
 taken, go_on = threading.Event(), threading.Event()
 events = []
 def publish(event):
@@ -353,8 +353,8 @@ def publish(event):
 get_bus().publish = publish
 mcp_django.changed(Tag, ['first'])
 taken.wait()
-from mcp_django.events.controls import ControlKind
-from mcp_django.events.transaction import note_control
+from mcp_django.core.events.controls import ControlKind
+from mcp_django.core.events.transaction import note_control
 for number in range(20_000):
     mcp_django.changed(Tag, [number % 900])
     if number < 12_000:
@@ -375,7 +375,7 @@ print(len(controls) <= 10_000, {'kind': 'access'} in controls, {'kind': 'tools'}
 def test_a_save_by_a_signal_handler_in_the_middle_of_another_is_told(tape: Tape) -> None:
     code = """
 import os, signal, threading
-from mcp_django.events import queue
+from mcp_django.core.events import queue
 queue._MANY_ITEMS = 1
 merge, interrupted = queue.EventQueue._merge, []
 def merge_interrupted(self, first=None):
@@ -396,7 +396,7 @@ print(interrupted, mcp_django.flush())
 
 def test_what_is_saved_when_python_starts_no_threads_any_more_is_told(tape: Tape) -> None:
     code = """
-from mcp_django.events import native_threads
+from mcp_django.core.events import native_threads
 def refuse(target):
     raise RuntimeError("can't create new thread at interpreter shutdown")
 native_threads.start_thread = refuse

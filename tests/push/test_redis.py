@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
-from mcp_django.events import redis as receiving
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.core.events import redis as receiving
+from mcp_django.core.events.bus import ChannelLayerBus
 from tests.conftest import need
 from tests.end_to_end.servers import wait_for
 from tests.faults.services import Redis, redis_program

@@ -13,13 +13,13 @@ from django.db import OperationalError, transaction
 import mcp_django
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
+from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.protocol.errors import Overloaded, TooSlow
 from mcp_django.push import retries, session_streams, visibility
 from mcp_django.push.hub import Hub
-from mcp_django.resources import rows
+from tests.bridge.resources.test_reading import slow
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import assert_nothing_but, watch
-from tests.resources.test_reading import slow
 from tests.shop.models import Tag
 from tests.support.declared import Declared
 from tests.support.leaving import Leaving, LeavingInContext
@@ -42,7 +42,7 @@ class Database:
         self.asked = 0
         #: The only thread in which it fails.
         self.thread: int | None = None
-        self._look = rows.visible_keys
+        self._look = visible_rows.visible_keys
 
     def visible_keys(self, rights: Any, keys: Any, **options: Any) -> set[str]:
         if rights.rights.request.user.get_username() == "ops" and rights.label == "flights.flight":
@@ -61,7 +61,7 @@ class Database:
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     database = Database()
-    monkeypatch.setattr(rows, "visible_keys", database.visible_keys)
+    monkeypatch.setattr(visible_rows, "visible_keys", database.visible_keys)
     monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.02)
     monkeypatch.setattr(retries, "_LAST_PAUSE", 0.1)
     monkeypatch.setattr(retries, "_LAST_PAUSE_AWAY", 0.1)

@@ -17,9 +17,9 @@ from django.db import connection, models, transaction
 
 import mcp_django
 from demo_project.flights.models import Flight
-from mcp_django.events import bus as buses
-from mcp_django.events.changes import Changes, ModelChange
-from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.core.events import bus as buses
+from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.postgresql import PostgreSQLBus
 from mcp_django.push import triggers
 from tests.push.channels import Channel, Event, changed, connect, listening, removed, wrote
 from tests.shop.models import Book, Making, Part, Product, Supplier, Tag

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.resources.uris import record_uri
+from mcp_django.bridge.resources.uris import record_uri
 from tests.push.conftest import updated, watch
 from tests.shop.models import Tag
 from tests.support.peers import LEGACY, MODERN, Peer

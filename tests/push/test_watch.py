@@ -15,9 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.events.changes import ModelChange
+from mcp_django.bridge.sites import registry_changed
+from mcp_django.core.events.changes import ModelChange
 from mcp_django.push.receivers import watch
-from mcp_django.sites import registry_changed
 from tests.push.conftest import Heard
 from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched
 from tests.support.declared import Declared

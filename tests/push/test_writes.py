@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Flight
-from mcp_django.writes.tools import WRITE_TOOLS
+from mcp_django.bridge.writes.tools import WRITE_TOOLS
+from tests.bridge.writes.conftest import Writer
 from tests.push.conftest import assert_nothing_but, watch
 from tests.support.data import Users, switch_on
 from tests.support.peers import MODERN, Peer
-from tests.writes.conftest import Writer
 
 AIRLINE = "db://flights/airline/UA"
 

@@ -13,10 +13,11 @@ from django.test import Client, modify_settings
 from django.views.debug import ExceptionReporter
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.credentials.once import new_nonce
+from mcp_django.console.credentials.once import new_nonce
+from mcp_django.console.pages import own_page as views
+from mcp_django.console.pages import own_tokens
 from mcp_django.models import AccessToken, Call, UsedNonce
 from mcp_django.models.tokens import NEVER
-from mcp_django.self_service import own_tokens, views
 from tests.checks.conftest import of
 from tests.console.visiting import client_of, text_of
 from tests.oauth.test_flow import call
@@ -141,7 +142,7 @@ def test_reading_a_new_token_in_the_report_of_an_error(users: Users, monkeypatch
         made.append(token)
         raise LookupError
 
-    for module in ("self_service.views", "admin.tokens"):
+    for module in ("console.pages.own_page", "console.admin.tokens"):
         monkeypatch.setattr(f"mcp_django.{module}.client_setups", fail)
     posted = new(user=users.admin.pk)
 

@@ -8,14 +8,14 @@ from typing import Any
 from django.db import models
 
 from mcp_django import MCPSite, site
+from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.bridge.resources.reading import rows
 from mcp_django.exchange.connection import Connection
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.jsonrpc import decode
-from mcp_django.resources import rows
-from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.server.dispatch import respond
 from tests.support import schemas
 from tests.support.peers import MODERN, Message, Peer, Watching, meta

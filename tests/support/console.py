@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.admin import AdminSite
 from django.urls import NoReverseMatch, reverse
 
-from mcp_django.secrets import is_ours
+from mcp_django.bridge.declared.secrets import is_ours
 
 
 def pages(admin_site: AdminSite, keys: Mapping[Any, Any]) -> Iterator[tuple[Any, str]]:

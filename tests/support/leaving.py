@@ -10,7 +10,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from mcp_django import site
-from mcp_django.db import outages
+from mcp_django.core.db import outages
 
 _LEAVING = {
     "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())",

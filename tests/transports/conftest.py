@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django import sites
+from mcp_django.bridge import sites
 from tests.support.peers import Peers
 from tests.transports import tenants
 from tests.transports.gates import Gate

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mcp_django.core.running.workers import ADDRESS
 from mcp_django.exchange.token_format import new_token
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.transports.http import bodies
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, BodyMemory
-from mcp_django.workers import ADDRESS
 from tests.end_to_end.servers import wait_for
 from tests.support.challenges import NEEDED, own_part
 from tests.support.data import Users, token_of

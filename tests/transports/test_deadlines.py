@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_django.deadlines import Deadlines, deadlines
+from mcp_django.core.running.deadlines import Deadlines, deadlines
 
 
 def clock_threads() -> int:
@@ -18,7 +18,7 @@ def clock_threads() -> int:
 
 def test_what_ends_before_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("mcp_django.deadlines.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("mcp_django.core.running.deadlines.time", SimpleNamespace(monotonic=lambda: now[0]))
     clock = Deadlines()
     early, late = threading.Event(), threading.Event()
 

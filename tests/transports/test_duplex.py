@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.db.interrupts import Interruptible
+from mcp_django.core.db.interrupts import Interruptible
 from mcp_django.push import hub as hubs
 from tests.axes import DUPLEX
 from tests.end_to_end.servers import wait_for

@@ -14,6 +14,7 @@ import pytest
 from mcp_django.access import authentication
 from mcp_django.access.authentication import PrincipalCache, authenticate, queue_key
 from mcp_django.access.known_callers import KnownCallers, known_callers
+from mcp_django.core.running.workers import ADDRESS, Workers, count_as, get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.token_format import new_token
@@ -22,7 +23,6 @@ from mcp_django.protocol.errors import Overloaded, Unauthenticated
 from mcp_django.transports.http import asgi, views
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
 from mcp_django.transports.pacing import Pace
-from mcp_django.workers import ADDRESS, Workers, count_as, get_workers
 from tests.axes import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.data import Users, token_of

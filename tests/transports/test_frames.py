@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mcp_django.transports.frames import FrameWire
+from mcp_django.transports.lasting.frames import FrameWire
 from tests.support.loop import LoopThread
 
 

@@ -16,9 +16,9 @@ from mcp_django.models import AccessToken, digest
 from mcp_django.protocol import jsonrpc, protobuf
 from mcp_django.protocol import mcp_pb2 as pb
 from mcp_django.push.hub import get_hub
-from mcp_django.transports import admission
 from mcp_django.transports.grpc.calls import Session
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, memory
+from mcp_django.transports.lasting import admission
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.declared import Declared

@@ -9,11 +9,11 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from mcp_django.events.controls import ControlKind
-from mcp_django.events.publisher import flush
-from mcp_django.events.transaction import note_control
+from mcp_django.core.events.controls import ControlKind
+from mcp_django.core.events.publisher import flush
+from mcp_django.core.events.transaction import note_control
 from mcp_django.models import CallStream, Session
-from mcp_django.sessions.store import remembered
+from mcp_django.push.sessions.store import remembered
 from tests.axes import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.peers import LEGACY, ASGIPeer, HTTPPeer

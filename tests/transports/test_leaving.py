@@ -18,7 +18,10 @@ from django.db import connection
 from django.http import HttpRequest
 
 from mcp_django import MCPSite, site
-from mcp_django.db.interrupts import Interruptible
+from mcp_django.bridge.tools.base import Annotations
+from mcp_django.bridge.tools.function import FunctionTool
+from mcp_django.core.db.interrupts import Interruptible
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.envelope import Client
@@ -27,11 +30,8 @@ from mcp_django.push.hub import Hub, _hubs, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.subscriptions import watch
 from mcp_django.server.dispatch import respond
-from mcp_django.tools.base import Annotations
-from mcp_django.tools.function import FunctionTool
 from mcp_django.transports.http.formats import JSON_FORMAT
 from mcp_django.transports.http.streams import ListenerStream
-from mcp_django.workers import get_workers
 from tests.support.asking import request_of
 from tests.support.data import token_of
 from tests.support.loop import LoopThread

@@ -14,7 +14,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.urls import include, path
 
-from mcp_django import MCPSite, site, sites
+from mcp_django import MCPSite, site
+from mcp_django.bridge import sites
 from mcp_django.exchange.scopes import GRAMMAR
 from mcp_django.management.arguments import find_site
 from mcp_django.management.commands import mcp_stdio

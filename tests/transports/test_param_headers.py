@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import site
-from mcp_django.tools.mirrored import Mirrored
+from mcp_django.bridge.tools.mirrored import Mirrored
 from tests.axes import DUPLEX, HTTP
 from tests.support import schemas
 from tests.support.asking import DirectPeer, errors_of, listed, text_of

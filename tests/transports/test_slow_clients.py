@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mcp_django.compat.servers import transport_below
+from mcp_django.core.compat.servers import transport_below
 from mcp_django.push import hub as hubs
-from mcp_django.transports import admission, lasting
+from mcp_django.transports.lasting import admission, lasting
 from mcp_django.transports.servers.wire import Wire
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
@@ -174,7 +174,7 @@ def test_an_error_of_our_own_ends_the_socket_with_1011(
         raise RuntimeError("a defect")
 
     socket = admin.connect()
-    monkeypatch.setattr("mcp_django.transports.duplex.DuplexConnection.take", fail)
+    monkeypatch.setattr("mcp_django.transports.lasting.duplex.DuplexConnection.take", fail)
 
     socket.send(PING)
 

@@ -14,6 +14,7 @@ import pytest
 from django.http import HttpRequest
 
 from mcp_django.audit.recorder import recorder
+from mcp_django.bridge.resources.reading import rows
 from mcp_django.exchange import chunks
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.chunks import ChunkStream, Part
@@ -21,7 +22,6 @@ from mcp_django.exchange.exchange import Sent
 from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call, StreamEvent
 from mcp_django.protocol import protobuf
-from mcp_django.resources import rows
 from tests.axes import DUPLEX
 from tests.end_to_end.servers import wait_for
 from tests.support.chunks import KEY, chunks_in, parts_in, texts_in

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import mcp_django
-from mcp_django.workers import close_workers
+from mcp_django.core.running.workers import close_workers
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, Peer, Peers
 
@@ -112,7 +112,7 @@ def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, mo
 @pytest.mark.own_form
 @pytest.mark.parametrize("transport", ["http-asgi", "http-view-wsgi"])
 def test_a_call_enters_few_files_in_all(way: Way) -> None:
-    compat = [path for path in way.files if path.startswith("compat/")]
+    compat = [path for path in way.files if path.startswith("core/compat/")]
 
     assert len(way.files) - len(compat) <= _WHOLE, "\n".join([str(way), *way.files])
     assert len(compat) <= _COMPAT, compat

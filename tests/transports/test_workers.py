@@ -16,9 +16,9 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from django.test import AsyncClient
 
-from mcp_django import workers
+from mcp_django.core.running import workers
+from mcp_django.core.running.workers import Workers, close_workers, get_workers
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.workers import Workers, close_workers, get_workers
 from tests.shop.models import Tag
 from tests.support.data import token_of
 from tests.support.loop import LoopThread

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
-from mcp_django.db.clearing import clear_in_batches
+from mcp_django.core.db.clearing import clear_in_batches
 from mcp_django.management.audit_follower import Follower
 from mcp_django.management.audit_lines import as_columns, as_json, heading
 from mcp_django.management.moments import MOMENT_HELP, parse_moment

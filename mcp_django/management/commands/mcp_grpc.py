@@ -14,10 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from mcp_django.conf import get_conf
+from mcp_django.core.middleware_policy import socket_problem
+from mcp_django.core.running.workers import close_workers
 from mcp_django.exchange.requests import from_settings
 from mcp_django.management.arguments import find_site, warn_of_a_local_bus
-from mcp_django.middleware_policy import socket_problem
-from mcp_django.workers import close_workers
 
 _PORT = 50_051
 

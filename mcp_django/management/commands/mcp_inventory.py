@@ -14,12 +14,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
-from mcp_django import inventory, reasons
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.console.review import inventory, reasons
+from mcp_django.console.review.reasons import Reasons
 from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
 from mcp_django.models import Tool
-from mcp_django.reasons import Reasons
-from mcp_django.sites import MCPSite
 from mcp_django.types import JSON
 
 _WIDTH = 110
@@ -40,7 +40,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--site", metavar="NAME", help="The site to look at, where there are several.")
         output = parser.add_mutually_exclusive_group()
-        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.build).")
+        output.add_argument(
+            "--json", action="store_true", help="Print it as JSON (see mcp_django.console.review.inventory.build)."
+        )
         output.add_argument(
             "--compare-admin",
             action="store_true",

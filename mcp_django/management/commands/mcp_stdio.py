@@ -14,15 +14,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from mcp_django.events.publisher import flush
+from mcp_django.bridge.sites import MCPSite
+from mcp_django.core.events.publisher import flush
+from mcp_django.core.middleware_policy import socket_problem
+from mcp_django.core.running.workers import close_workers
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes, warn_of_a_local_bus
-from mcp_django.middleware_policy import socket_problem
-from mcp_django.sites import MCPSite
 from mcp_django.transports.stdio.server import StdioServer
 from mcp_django.transports.stdio.standard import Standard, claim
-from mcp_django.workers import close_workers
 
 #: How long calls may go on after their client has gone, before the process ends without them.
 _WORKERS_SECONDS = 0.5

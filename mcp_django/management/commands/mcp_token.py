@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from mcp_django.db.clearing import clear_away
+from mcp_django.core.db.clearing import clear_away
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes

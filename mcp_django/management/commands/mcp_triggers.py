@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, transaction
 
-from mcp_django.events.bus import push_databases
+from mcp_django.core.events.bus import push_databases
 
 
 class Command(BaseCommand):

@@ -14,21 +14,21 @@ from grpc.aio import ServicerContext
 
 from mcp_django.access import challenges
 from mcp_django.access.authentication import key_of
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest, from_scope, from_settings
 from mcp_django.protocol import jsonrpc, protobuf
 from mcp_django.protocol.errors import InvalidRequest, Unauthenticated
-from mcp_django.sites import MCPSite
-from mcp_django.transports import admission
-from mcp_django.transports.duplex import DuplexConnection
-from mcp_django.transports.duplex_request import era_of_message
-from mcp_django.transports.frames import FrameWire
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, memory
 from mcp_django.transports.http.messages import headers_of
-from mcp_django.transports.lasting import Ending, LastingConnection
+from mcp_django.transports.lasting import admission
+from mcp_django.transports.lasting.duplex import DuplexConnection
+from mcp_django.transports.lasting.duplex_request import era_of_message
+from mcp_django.transports.lasting.frames import FrameWire
+from mcp_django.transports.lasting.lasting import Ending, LastingConnection
 from mcp_django.transports.pacing import hold_refusal
-from mcp_django.workers import run_patiently
 
 TRANSPORT = "grpc"
 

@@ -11,9 +11,9 @@ from grpc.aio import ServicerContext
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.push.hub import find_hub
-from mcp_django.sites import MCPSite
 from mcp_django.transports.grpc.calls import Session, call
 
 SERVICE = "mcp_django.v1.MCP"

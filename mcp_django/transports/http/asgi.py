@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
-from mcp_django.sites import MCPSite
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, LargeBody
 from mcp_django.transports.http.formats import JSON_FORMAT, accepted_format
 from mcp_django.transports.http.headers import Headers

@@ -14,19 +14,19 @@ from typing import ClassVar
 
 from mcp_django.access import challenges, origins
 from mcp_django.access.authentication import authenticate, queue_key
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.running.suspension import Suspended
+from mcp_django.core.running.workers import ADDRESS, get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
-from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
-from mcp_django.sites import MCPSite
 from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format, accepted_format, format_named
 from mcp_django.transports.http.headers import wanted_params
 from mcp_django.transports.http.messages import HTTPError, HTTPRequest, HTTPResponse, headers_of
-from mcp_django.workers import ADDRESS, get_workers
 
 logger = logging.getLogger("mcp_django")
 

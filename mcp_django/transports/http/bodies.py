@@ -14,17 +14,17 @@ from threading import Lock
 
 from mcp_django.access import origins
 from mcp_django.access.authentication import OUR_CLASSES, authenticate, queue_key
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import ADDRESS, ADDRESSES_PART, Tally
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, Era
-from mcp_django.sites import MCPSite
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.incoming import ClientLeft
 from mcp_django.transports.http.messages import HTTPRequest, HTTPResponse
 from mcp_django.types import Receive
-from mcp_django.workers import ADDRESS, ADDRESSES_PART, Tally
 
 #: Bodies up to this are read before their caller is known.
 SMALL_BODY_BYTES = 16_384

@@ -13,18 +13,18 @@ from typing import Any
 
 from mcp_django.access.authentication import authenticate_again, authenticate_from_memory
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
-from mcp_django.deadlines import deadlines
+from mcp_django.core.running.deadlines import deadlines
+from mcp_django.core.running.suspension import Suspended, finishing
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
-from mcp_django.on_loop.suspension import Suspended, finishing
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
+from mcp_django.push.sessions.store import StoredSession
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import QUICK_METHODS
-from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
 from mcp_django.transports.http.base import View

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.push.hub import get_hub
-from mcp_django.sessions import streams
+from mcp_django.push.sessions import streams
 from mcp_django.transports.message_buffer import Chunk
-from mcp_django.workers import run_patiently
 
 if TYPE_CHECKING:
     from mcp_django.transports.http.endpoint import EndpointView

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-from mcp_django.compat.handlers import is_asgi_request
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.handlers import is_asgi_request
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mcp_django.access import throttles
 from mcp_django.access.authentication import key_of
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import get_workers, run_patiently
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.errors import LimitExceeded, Overloaded
@@ -23,14 +24,13 @@ from mcp_django.push import collectors
 from mcp_django.push.collectors import Collector
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.sessions import polls, streams
-from mcp_django.sessions.store import StoredSession
+from mcp_django.push.sessions import polls, streams
+from mcp_django.push.sessions.store import StoredSession
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import HTTPResponse
 from mcp_django.transports.in_flight import Opening
-from mcp_django.workers import get_workers, run_patiently
 
 if TYPE_CHECKING:
     from mcp_django.transports.http.endpoint import EndpointView

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from mcp_django.bridge.uploads import store
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import Tally
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.transports.http.incoming import BodyOfLoop
 from mcp_django.transports.http.messages import HTTPError
-from mcp_django.uploads import store
-from mcp_django.workers import Tally
 
 if TYPE_CHECKING:
     from mcp_django.models import Upload

@@ -14,10 +14,10 @@ from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.sessions import streams
+from mcp_django.push.sessions.store import StoredSession
+from mcp_django.push.sessions.stored_questions import answer_question
 from mcp_django.server.dispatch import respond
-from mcp_django.sessions import streams
-from mcp_django.sessions.store import StoredSession
-from mcp_django.sessions.stored_questions import answer_question
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import polling
 from mcp_django.transports.http.messages import HTTPError, HTTPResponse

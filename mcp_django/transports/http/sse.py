@@ -16,22 +16,22 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.middleware_policy import socket_problem
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.middleware_policy import socket_problem
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
 from mcp_django.push.hub import get_hub
+from mcp_django.push.sessions import sse_streams
 from mcp_django.server import step_up
-from mcp_django.sessions import sse_streams
-from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.formats import SSE_TYPE
 from mcp_django.transports.http.messages import EventStream, HTTPError, HTTPResponse
+from mcp_django.transports.lasting.duplex import DuplexConnection
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
-from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
 

@@ -13,6 +13,7 @@ from django.utils.functional import cached_property
 
 from mcp_django.access.authentication import key_of
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import get_workers, run_patiently
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
@@ -34,7 +35,6 @@ from mcp_django.transports.http.streams import CallEventStream
 from mcp_django.transports.message_buffer import no_reader
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.types import JSON
-from mcp_django.workers import get_workers, run_patiently
 
 if TYPE_CHECKING:
     from mcp_django.transports.http.endpoint import EndpointView

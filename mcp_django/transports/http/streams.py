@@ -8,16 +8,16 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import InternalError, Overloaded
 from mcp_django.protocol.jsonrpc import encode, error_message
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
-from mcp_django.sessions import streams
+from mcp_django.push.sessions import streams
 from mcp_django.transports.http.formats import Format
 from mcp_django.transports.http.messages import EventStream
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -15,7 +15,9 @@ from urllib.parse import parse_qs
 
 from mcp_django.access import throttles
 from mcp_django.access.authentication import CHALLENGE, authenticate
+from mcp_django.bridge.uploads import names, store
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.errors import InternalError, Overloaded, Unauthenticated
@@ -35,8 +37,6 @@ from mcp_django.transports.http.receiving import (
     too_long,
     wrong_range,
 )
-from mcp_django.uploads import names, store
-from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.models import Upload

@@ -20,10 +20,10 @@ from django.urls import ResolverMatch, URLPattern
 from django.urls import path as url_path
 from django.views.decorators.csrf import csrf_exempt
 
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import Hub, get_hub
-from mcp_django.sites import MCPSite
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.incoming import BodyOfView

@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.compat.servers import ends_of_hypercorn, signal_handler, twisted_reactor
+from mcp_django.core.compat.servers import ends_of_hypercorn, signal_handler, twisted_reactor
 from mcp_django.push.hub import Hub
 
 #: How long a server is held back until streams and sockets are written to their end, and how often we look whether they

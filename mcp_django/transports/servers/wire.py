@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mcp_django.compat.servers import bears_end_by_system, is_twisted, transport_below, unsent_by_twisted
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.servers import bears_end_by_system, is_twisted, transport_below, unsent_by_twisted
 
 Send = Callable[[Any], Awaitable[None]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
@@ -12,8 +13,7 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
-from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import DuplexConnection
+from mcp_django.transports.lasting.duplex import DuplexConnection
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.stdio.pipes import Lines, PipeReader, PipeWriter
 

@@ -9,14 +9,14 @@ from typing import Any
 from channels.consumer import AsyncConsumer
 
 from mcp_django.access import challenges
-from mcp_django.compat.servers import end_handshake
+from mcp_django.bridge.sites import MCPSite, site
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.servers import end_handshake
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import Unauthenticated
-from mcp_django.sites import MCPSite, site
-from mcp_django.transports.frames import FrameWire
-from mcp_django.transports.lasting import Ended, Ending, LastingConnection
+from mcp_django.transports.lasting.frames import FrameWire
+from mcp_django.transports.lasting.lasting import Ended, Ending, LastingConnection
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.websocket import handshake
 from mcp_django.types import Message, Receive, Scope, Send

@@ -12,9 +12,9 @@ from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
-from mcp_django.transports.admission import bad_request
 from mcp_django.transports.http.formats import JSON_TYPE
 from mcp_django.transports.http.messages import ANSWER_HEADERS, headers_of
+from mcp_django.transports.lasting.admission import bad_request
 from mcp_django.types import JSON, Scope
 
 SUBPROTOCOL = "mcp"

@@ -15,6 +15,7 @@ from django.contrib.auth.models import Permission, User
 from simple_history.models import HistoricalRecords
 
 from mcp_django import MCPSite
+from tests.bridge.writes.lab.comparing import Laboratory, Outcome
 from tests.projects.writing.studio.models import (
     Clause,
     Contract,
@@ -31,7 +32,6 @@ from tests.projects.writing.studio.models import (
     Title,
     Track,
 )
-from tests.writes.lab.comparing import Laboratory, Outcome
 
 F = TypeVar("F", bound=Callable[[Laboratory], None])
 #: Why a case cannot work. It fails; once it does not, its reason goes.

@@ -51,7 +51,7 @@ def _begin() -> None:
     from django.contrib.auth.models import User
 
     from mcp_django.models import Tool
-    from tests.writes.lab import driving
+    from tests.bridge.writes.lab import driving
 
     # Why a case fails is told.
     logging.getLogger("mcp_django").addHandler(logging.StreamHandler(sys.stdout))
@@ -66,8 +66,8 @@ def _passes(name: str, media: Path) -> bool:
     from django.db import transaction
 
     from mcp_django import site
+    from tests.bridge.writes.lab.comparing import Laboratory
     from tests.projects.writing import cases
-    from tests.writes.lab.comparing import Laboratory
 
     with transaction.atomic():
         lab = Laboratory(site, User.objects.get(username="root"), media, _COMPARED, _folders())

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django.resources import completers
+from mcp_django.bridge.resources import completers
 from tests.protocol.completion.conftest import FLIGHT, QUERY, ask, refused, suggested
 from tests.shop.models import Locker, Person, Product, Tag, Visit
 from tests.support.asking import DirectPeer, rights_on

@@ -10,8 +10,8 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django.bridge.override_rows import make_prompt_rows
 from mcp_django.models import AccessToken, Prompt, Tool
-from mcp_django.override_rows import make_prompt_rows
 from mcp_django.push.listeners import LISTS
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, list_changed, listen, switch_a_tool, updated, watch

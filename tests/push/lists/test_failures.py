@@ -11,13 +11,13 @@ from django.db import OperationalError, connection
 
 from demo_project.flights.models import Airline
 from mcp_django import site
-from mcp_django.db import outages
-from mcp_django.db.interrupts import Interruptible
+from mcp_django.bridge.tools.catalog import AvailableTool
+from mcp_django.core.db import outages
+from mcp_django.core.db.interrupts import Interruptible
 from mcp_django.models import Tool
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.tools.catalog import AvailableTool
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated
 from tests.push.lists.conftest import (

@@ -11,11 +11,11 @@ from django.conf import LazySettings
 
 from demo_project.flights.models import Airport, Flight, Plane
 from mcp_django import ModelMCP
-from mcp_django.events.changes import Changes
-from mcp_django.events.controls import Control, ControlKind
+from mcp_django.bridge.resources import uris
+from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.resources import uris
 from tests.axes import PUSHING
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Watching

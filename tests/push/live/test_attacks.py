@@ -11,11 +11,11 @@ from django.contrib.auth.models import Permission
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import site
+from mcp_django.bridge.resources import uris
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken
 from mcp_django.push.live_answers import Viewer
-from mcp_django.resources import uris
 from tests.push.conftest import watch
 from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, WithoutJFK, change, move, next_uri, touch
 from tests.shop.models import Product

@@ -10,12 +10,12 @@ import pytest
 from django.conf import LazySettings
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django.events.changes import Changes
+from mcp_django.bridge.resources import uris
+from mcp_django.core.events.changes import Changes
 from mcp_django.push import live_queries, live_sets
 from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.resources import uris
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import watch
 from tests.push.live.conftest import COUNTED, DELAYED, JFK, QUIET, SET, Told, change, touch

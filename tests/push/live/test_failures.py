@@ -12,11 +12,11 @@ from django.contrib.auth.models import Permission
 from django.db import OperationalError
 
 from demo_project.flights.models import Flight
+from mcp_django.bridge.resources import uris
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import keys, live_queries, live_sets
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.resources import uris
 from tests.push.conftest import watch
 from tests.push.live.conftest import COUNTED, DELAYED, EACH_ERA, JFK, QUIET, SET, Told, change
 from tests.shop.models import Tag

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Flight
+from mcp_django.bridge.resources import uris
 from mcp_django.models import WatchedResource
-from mcp_django.resources import uris
 from mcp_django.transports import attachment
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import watch

@@ -15,8 +15,8 @@ from django.db import transaction
 import mcp_django
 from demo_project.flights.models import Airline, Airport, Disruption, Flight
 from mcp_django import site
+from mcp_django.bridge.resources import uris
 from mcp_django.push.hub import Hub
-from mcp_django.resources import uris
 from tests.push.conftest import watch
 from tests.push.live.conftest import DELAYED, EACH_ERA, QUIET, SET, Told, WithoutJFK, change, move
 from tests.shop.models import Product, Tag
@@ -74,7 +74,7 @@ def test_a_set_is_told_of_each_row_that_is_written_enters_or_leaves(
 def test_a_row_beyond_the_first_page_is_told(
     admin: Peer, flights: Any, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.resources.rows.DEFAULT_ROWS", 1)
+    monkeypatch.setattr("mcp_django.bridge.resources.reading.rows.DEFAULT_ROWS", 1)
     sets = [f"db://flights/flight?origin=JFK&order_by=id{more}" for more in ("", "&fields=id", "&total=true")]
     watching = watch(admin, MODERN, *sets, QUIET)
 

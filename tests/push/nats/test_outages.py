@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from mcp_django.events import nats as nats_bus
-from mcp_django.events import nats_sender
-from mcp_django.events.nats import NATSBus
+from mcp_django.core.events import nats as nats_bus
+from mcp_django.core.events import nats_sender
+from mcp_django.core.events.nats import NATSBus
 from tests.end_to_end.servers import wait_for
 from tests.faults.services import NATS
 from tests.push.following import RESYNCED, Looking, following

@@ -9,8 +9,8 @@ import pytest
 from django.conf import LazySettings
 
 import mcp_django
-from mcp_django.events import bus as buses
-from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.core.events import bus as buses
+from mcp_django.core.events.postgresql import PostgreSQLBus
 from tests.push.channels import (
     Channel,
     connect,

@@ -14,9 +14,9 @@ import pytest
 from django.db import connection, transaction
 
 from demo_project.flights.models import Airline
-from mcp_django.events import postgresql
-from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
-from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.core.events import postgresql
+from mcp_django.core.events.controls import EVERYBODY, ControlKind, ControlSet
+from mcp_django.core.events.postgresql import PostgreSQLBus
 from mcp_django.push.hub import Hub
 from tests.conftest import _close_hubs
 from tests.end_to_end.servers import wait_for

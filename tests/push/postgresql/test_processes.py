@@ -82,7 +82,7 @@ settings.DATABASES['default']['OPTIONS'] = {'pool': {'min_size': 1, 'max_size': 
     code = """
 import asyncio, threading
 from django.db import connection, transaction
-from mcp_django.events.bus import get_bus
+from mcp_django.core.events.bus import get_bus
 joined, heard = threading.Event(), threading.Event()
 async def listen():
     async for event in get_bus().subscribe(joined.set):

@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from django.test import TestCase
 
 import mcp_django
-from mcp_django.events import bus as buses
-from mcp_django.events import postgresql
-from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.core.events import bus as buses
+from mcp_django.core.events import postgresql
+from mcp_django.core.events.postgresql import PostgreSQLBus
 from tests.end_to_end.servers import wait_for
 from tests.push.channels import (
     Channel,

@@ -15,9 +15,9 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from hypothesis import strategies as st
 
-from mcp_django.events.controls import ControlKind
-from mcp_django.events.postgresql import PostgreSQLBus
-from mcp_django.events.transaction import note, note_control
+from mcp_django.core.events.controls import ControlKind
+from mcp_django.core.events.postgresql import PostgreSQLBus
+from mcp_django.core.events.transaction import note, note_control
 from tests.push.channels import (
     Channel,
     changed,

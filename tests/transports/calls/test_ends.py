@@ -13,7 +13,7 @@ from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, CallStream, OpenQuestion, Session, StreamEvent
-from mcp_django.sessions.stored_questions import answer_question
+from mcp_django.push.sessions.stored_questions import answer_question
 from tests.end_to_end.servers import wait_for
 from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared

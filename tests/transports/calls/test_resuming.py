@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from mcp_django.events.controls import Control, ControlKind
+from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.models import PostedMessage, StreamEvent
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.sessions import mailbox, stored_questions, streams
+from mcp_django.push.sessions import mailbox, stored_questions, streams
 from tests.end_to_end.servers import wait_for
 from tests.support.http import ASGIPeer
 from tests.support.talking import accept, call, talk

@@ -11,7 +11,7 @@ import pytest
 from mcp_django.models import AccessToken, CallStream, Poll, StreamEvent
 from mcp_django.push import collectors
 from mcp_django.push.hub import Hub
-from mcp_django.sessions import polls, streams
+from mcp_django.push.sessions import polls, streams
 from mcp_django.transports.http import polling as http_polling
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mcp_django.events.controls import Control, ControlKind
-from mcp_django.events.publisher import flush
+from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.events.publisher import flush
 from mcp_django.models import Poll, StreamEvent
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.push import collectors
 from mcp_django.push.hub import Hub
-from mcp_django.sessions import mailbox, polls
+from mcp_django.push.sessions import mailbox, polls
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated
 from tests.support.polling import REVISION, Polling

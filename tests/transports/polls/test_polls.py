@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mcp_django.core.running.workers import run_patiently
 from mcp_django.models import CallStream, Poll, StreamEvent, Tool
 from mcp_django.push.hub import Hub
-from mcp_django.workers import run_patiently
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import updated
 from tests.support.peers import LEGACY

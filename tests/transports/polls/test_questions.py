@@ -10,7 +10,7 @@ import pytest
 from mcp_django.models import OpenQuestion, Poll, StreamEvent
 from mcp_django.push import collectors
 from mcp_django.push.hub import Hub
-from mcp_django.sessions import polls
+from mcp_django.push.sessions import polls
 from tests.end_to_end.servers import wait_for
 from tests.support import schemas
 from tests.support.data import switch_on, token_of

@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from demo_project.flights.admin import JFK_OPERATIONS
 from mcp_django import site
-from mcp_django.connecting import client_setups
+from mcp_django.console.pages.connecting import client_setups
 from mcp_django.models import AccessToken, Tool
 
 HOST = "127.0.0.1"

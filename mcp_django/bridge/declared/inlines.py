@@ -1,0 +1,132 @@
+"""Models in inlines: the page of a parent shows them, with the fields, rows and permission of the inline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.options import InlineModelAdmin
+from django.db import models
+
+from mcp_django.bridge.declared.admin_form import (
+    CHOOSING_INLINES,
+    computed_in_form,
+    has_form,
+    hooks_by_object,
+    names_in_form,
+    restricting_formset,
+)
+from mcp_django.bridge.declared.options import ComputedField, ModelMCP
+from mcp_django.bridge.declared.secrets import why_hidden
+from mcp_django.core.compat.admin import foreign_key_of_inline
+from mcp_django.core.hooks import hook_of
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+
+class InlineMCP(ModelMCP):
+    """How a model is shown that stands in an inline of its parent, and not in the admin by itself."""
+
+    def __init__(self, inline: InlineModelAdmin[Any, Any], parent: ModelMCP) -> None:
+        super().__init__(inline.model, parent.site, bridged=True)
+        self.inline = inline
+        self.parent = parent
+        #: The foreign key that leads to the parent; None for a generic inline.
+        self.owner = None if is_generic(inline) else foreign_key_of_inline(inline)
+
+    @property
+    def model_admin(self) -> None:
+        return None
+
+    @property
+    def declared_by(self) -> object:
+        return self.inline
+
+    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        """As the page of the parent: the inline's permission takes the parent, and is the same for each."""
+        return self.parent.has_view_permission(request) and self.inline.has_view_permission(request)
+
+    @property
+    def checks_objects(self) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        return self.inline.get_queryset(request)
+
+    def get_fields(self, request: HttpRequest) -> Sequence[str]:
+        inline: Any = self.inline
+        links = [inline.ct_field, inline.ct_fk_field] if self.owner is None else [self.owner.name]
+        return [*links, *names_in_form(self.inline, request, trusted=False)]
+
+    def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
+        names = computed_in_form(self.inline, request, trusted=False)
+        return [self._computed(name, self.inline) for name in names]
+
+    def get_ordering(self, request: HttpRequest) -> Sequence[Any]:
+        return self.inline.get_ordering(request) or super().get_ordering(request)
+
+
+def is_generic(inline: InlineModelAdmin[Any, Any]) -> bool:
+    return hasattr(inline, "ct_field")
+
+
+def inlines_by_parent(parents: Iterable[ModelMCP]) -> Mapping[type[models.Model], Sequence[InlineMCP]]:
+    """The models in inlines of each of these models, those that agents see."""
+    found = {
+        parent.model: [InlineMCP(inline, parent) for inline, why in inlines_of(parent) if not why] for parent in parents
+    }
+    return {model: shown for model, shown in found.items() if shown}
+
+
+def models_of_their_own(
+    found: Mapping[type[models.Model], Sequence[InlineMCP]], admins: Iterable[ModelAdmin[Any]]
+) -> Iterator[InlineMCP]:
+    """Those whose model is in no other inline of these ModelAdmins, so that it is known which rows and fields it has.
+
+    Rows of a generic inline are about rows of any model, so they are seen from their parents alone.
+    """
+    times = Counter(cls.model for admin in admins for cls in admin.inlines)
+    for one in chain.from_iterable(found.values()):
+        if times[one.model] == 1 and one.owner is not None:
+            yield one
+
+
+def inlines_of(parent: ModelMCP) -> Iterator[tuple[InlineModelAdmin[Any, Any], str]]:
+    """Each inline of the parent's ModelAdmin, with the reason why agents do not see it, or an empty text."""
+    admin = parent.model_admin
+    if admin is None:
+        return
+    for inline_class in admin.inlines:
+        inline = inline_class(admin.model, admin.admin_site)
+        yield inline, _why_of_parent(parent) or _why_of_inline(parent, inline)
+
+
+def _why_of_parent(parent: ModelMCP) -> str:
+    admin = parent.model_admin
+    if parent.fields is not None or hook_of(parent, "get_fields") is not ModelMCP.get_fields:
+        return f"{type(parent).__name__} names the fields of its model itself"
+    if hooks := [*parent.object_hooks, *hooks_by_object(admin, CHOOSING_INLINES)]:
+        return f"{hooks[0]} may decide by the object of the parent"
+    return "" if admin is None or has_form(admin) else "the page of the parent shows another form"
+
+
+def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
+    if inline.model in parent.site.model_admins or inline.model in parent.site.undecided_models:
+        return "its model has a ModelAdmin, which decides"
+    if (why := why_hidden(inline.model)) is not None:
+        return why
+    if inline.model._meta.auto_created:
+        return "its rows are those of a many-to-many field"
+    if hooks := hooks_by_object(inline):
+        return f"{hooks[0]} may decide by the object of the parent"
+    if not is_generic(inline):
+        try:
+            foreign_key_of_inline(inline)
+        except ValueError:
+            return "no foreign key leads from its model to the parent"
+    formset = restricting_formset(inline)
+    return f"{formset} may show only some of the rows" if formset else ""

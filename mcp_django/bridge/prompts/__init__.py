@@ -1,0 +1,1 @@
+"""The prompts that people pick from a menu: a project declares some, and administrators write others."""

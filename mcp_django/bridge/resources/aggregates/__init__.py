@@ -1,0 +1,1 @@
+"""Groups, measures and percentiles of the rows that a principal may read."""

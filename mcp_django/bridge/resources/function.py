@@ -1,0 +1,122 @@
+"""Resources that a project declares as functions, with ``@resource``."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model
+
+from mcp_django.access.permissions import has_permission
+from mcp_django.content import write_annotations
+from mcp_django.core.hooks import call_hook
+from mcp_django.core.running.suspension import finishing
+from mcp_django.core.running.workers import run_function
+from mcp_django.exchange.functions import call_function
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+
+
+@dataclass(frozen=True)
+class DeclaredByFunction:
+    """What a resource and a resource template have in common.
+
+    Raises ImproperlyConfigured for invalid annotations, and for a ``watch`` that is no bool and no list of models.
+    """
+
+    #: The URI, or the template.
+    uri: str
+    name: str
+    function: Callable[..., Any]
+    title: str = ""
+    description: str = ""
+    mime_type: str = "text/plain"
+    #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
+    permission: str = ""
+    #: ``audience`` and ``priority``, as clients get them.
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    #: The models whose changes are changes of the resource. True: the project reports them. False: nobody does.
+    watch: bool | Sequence[type[Model]] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.watch, bool) and not _are_models(self.watch):
+            raise ImproperlyConfigured(f"{self.uri}: watch= is True or a list of models, and not {self.watch!r}.")
+        try:
+            write_annotations(**self.annotations, last_modified=None)
+        except (TypeError, ValueError) as error:
+            raise ImproperlyConfigured(f"{self.uri}: annotations={dict(self.annotations)!r}: {error}") from None
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return has_permission(request, self.permission)
+
+    @property
+    def watched_models(self) -> Sequence[type[Model]]:
+        return () if isinstance(self.watch, bool) else self.watch
+
+    def spelled(self, uri: str) -> str:
+        """The URI in the one spelling by which its changes are reported."""
+        return uri
+
+    def describe_as(self, key: str) -> JSON:
+        """The members that both have. ``key`` is the name of the URI's member: ``uri`` or ``uriTemplate``."""
+        described: JSON = {key: self.uri, "name": self.name, "mimeType": self.mime_type}
+        if self.title:
+            described["title"] = self.title
+        if self.description:
+            described["description"] = self.description
+        return described
+
+
+@dataclass(frozen=True)
+class FunctionResource(DeclaredByFunction):
+    """A resource at one URI. A function of the request returns its contents: text, bytes, or any JSON value."""
+
+    #: A function of the request that returns the time of the last change, or None if that is not known.
+    last_modified: Callable[..., datetime | None] | None = None
+    #: The number of bytes of the contents, if it never changes.
+    size: int | None = None
+
+    def describe(self, request: MCPRequest, *, dated: bool = True) -> JSON:
+        described = self.describe_as("uri")
+        if self.size is not None:
+            described["size"] = self.size
+        function = self.last_modified if dated else None
+        moment = (
+            None
+            if function is None
+            else call_hook(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
+        )
+        if annotations := write_annotations(**self.annotations, last_modified=moment):
+            described["annotations"] = annotations
+        return described
+
+    def read(self, request: MCPRequest, uri: str) -> JSON | None:
+        """The contents."""
+        call = partial(call_function, self.function, request, {}, name=f"resource {self.uri}")
+        return finishing(lambda run: contents(uri, self.mime_type, run()), call)
+
+
+def _are_models(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, type) and issubclass(one, Model) and hasattr(one, "_meta") for one in value)
+        and not any(one._meta.abstract for one in value)
+    )
+
+
+def contents(uri: str, mime_type: str, value: Any) -> JSON:
+    """Contents of a resource, ``{uri, mimeType, text}`` or ``{uri, mimeType, blob}``."""
+    from mcp_django.protocol.jsonrpc import encode
+
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"uri": uri, "mimeType": mime_type, "blob": base64.b64encode(value).decode()}
+    text = value if isinstance(value, str) else encode(value).decode()
+    return {"uri": uri, "mimeType": mime_type, "text": text}

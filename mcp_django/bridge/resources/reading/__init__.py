@@ -1,0 +1,1 @@
+"""Reads rows: filters, orders, pages and cursors, and the values of rows as JSON."""

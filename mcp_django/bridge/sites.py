@@ -1,0 +1,617 @@
+"""MCPSite: a registry of models, tools, resources and prompts, served at one URL. The counterpart of AdminSite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from weakref import WeakSet
+
+from django.apps import apps
+from django.conf import settings
+from django.contrib.admin import AdminSite
+from django.contrib.admin.exceptions import AlreadyRegistered, NotRegistered
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import OperationalError
+from django.db.models import Model, QuerySet
+from django.db.models.base import ModelBase
+from django.dispatch import Signal
+from django.utils import translation
+from django.utils.functional import cached_property
+from django.utils.module_loading import import_string
+
+from mcp_django import __version__
+from mcp_django.bridge.completion import CompletionFunction
+from mcp_django.bridge.declared.admin_form import has_list
+from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
+from mcp_django.bridge.declared.options import ModelMCP
+from mcp_django.bridge.declared.secrets import is_hidden_model, is_ours
+from mcp_django.bridge.prompts.function import FunctionPrompt
+from mcp_django.bridge.resources.function import FunctionResource
+from mcp_django.bridge.resources.function_templates import FunctionTemplate
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tasks import framework
+from mcp_django.bridge.tasks.callers import can_own
+from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
+from mcp_django.bridge.tools.aggregate import AggregateRecords
+from mcp_django.bridge.tools.base import Annotations, BaseTool, TaskMode
+from mcp_django.bridge.tools.describe import DescribeModels
+from mcp_django.bridge.tools.function import FunctionTool
+from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
+from mcp_django.bridge.writes.resource import change_template
+from mcp_django.bridge.writes.store import URI as CHANGE_URI
+from mcp_django.bridge.writes.tools import WRITE_TOOLS
+from mcp_django.conf import get_conf
+from mcp_django.core.compat.admin import existing_admin_sites, model_admins, served_admin_sites
+from mcp_django.core.middleware_policy import unknown_middleware
+from mcp_django.exchange.principals import Principal, Source, Superuser
+from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.scopes import SCOPES
+from mcp_django.protocol.unknown_names import nearest
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+    from django.http import HttpRequest
+
+    from mcp_django.exchange.requests import MCPRequest
+
+logger = logging.getLogger("mcp_django")
+
+#: The context of calls where the project has none.
+_NO_CONTEXT = nullcontext()
+
+F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=type[ModelMCP])
+
+_QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
+
+#: Sent by a site when the models that it exposes may have changed, with the argument ``site``.
+registry_changed = Signal()
+
+#: Sent by a site when a request has shown actions that it did not know, with the argument ``site``.
+actions_found = Signal()
+
+#: With this many tools, no more are made of the actions that requests show.
+_MAX_TOOLS = 2_000
+
+_sites: WeakSet[MCPSite] = WeakSet()
+
+
+def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[ModelAdmin[Any]]]:
+    """The ModelAdmins that each model has in these AdminSites."""
+    found: dict[type[Model], list[ModelAdmin[Any]]] = {}
+    for admin_site in admin_sites:
+        for model, model_admin in model_admins(admin_site).items():
+            found.setdefault(model, []).append(model_admin)
+    return found
+
+
+def superusers_request() -> MCPRequest:
+    """A request of a superuser that is in no database, with every scope. What it may not see, nobody may."""
+    return from_settings().for_principal(Principal(Superuser(), frozenset(SCOPES), source=Source.COMMAND))
+
+
+def url_patterns(site: MCPSite) -> list[Any]:
+    """The URL patterns of a site. Transports stand above this package, so ``apps`` replaces this function."""
+    raise ImproperlyConfigured(
+        "mcp_django is not in INSTALLED_APPS, or its URLs were imported before the apps were ready."
+    )
+
+
+def names_nothing(scope: str) -> str:
+    """Why a scope for one model or tool can grant nothing: the text for a person who mistyped it, or an empty one."""
+    from mcp_django.models import Tool
+
+    kind, _, rest = scope.partition(":")
+    name = rest.rpartition(":")[0] if kind == "model" else rest
+    known: set[str] = set()
+    for site in all_sites():
+        known.update(site.models if kind == "model" else site.tools)
+    # Actions that the project offers for some requests alone are known by their rows.
+    if not rest or name in known or (kind == "tool" and Tool.objects.filter(name=name).exists()):
+        return ""
+    return f"{scope!r} names no {kind} of this server.{nearest(name, known)}"
+
+
+def all_sites() -> list[MCPSite]:
+    """Every site. The URLconf is imported first, because it may create sites."""
+    import_module(settings.ROOT_URLCONF)
+    return list(_sites)
+
+
+class MCPSite:
+    """The models, tools, resources and prompts of one MCP endpoint.
+
+    A project may subclass it to override ``call_context`` and ``get_instructions``. ``admin_site`` is the AdminSite
+    whose models are exposed, where MCP["ADMIN_SITE"] and the URLconf do not mean the right one.
+    """
+
+    title = ""
+
+    def __init__(self, name: str = "mcp", *, admin_site: AdminSite | None = None) -> None:
+        self._admin_site = admin_site
+        #: Names the site in its rows of the model Tool, in cursors and in URLs.
+        self.name = name
+        self._has_urls = False
+        self._declared: dict[type[Model], ModelMCP] = {}
+        self._functions: dict[str, FunctionTool] = {}
+        self._models: dict[str, ModelMCP] | None = None
+        self._tools: dict[str, BaseTool] | None = None
+        #: The names of the tools whose calls may start on the event loop: set with ``tools``.
+        self.tools_on_loop: Sequence[str] = ()
+        #: The models in inlines of a model: set with ``models``.
+        self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
+        #: Declared resources by their URI, and resource templates by the template.
+        self.resources: dict[str, FunctionResource | FunctionTemplate] = {CHANGE_URI: change_template(self)}
+        #: Declared prompts by name.
+        self.prompts: dict[str, FunctionPrompt] = {}
+        _sites.add(self)
+
+    # Properties and methods that a project may override.
+
+    def call_context(self, request: HttpRequest) -> AbstractContextManager[None]:
+        """A context around every handler on every transport, and around every check before a push.
+
+        Use it for the work of the project's middleware: to choose a tenant, a database role or a language. It runs in
+        the worker's thread, so it may set a variable of the database session. It must undo that at its end.
+        """
+        return _NO_CONTEXT
+
+    def acall_context(self, request: HttpRequest) -> AbstractAsyncContextManager[None]:
+        """A context around the body of each asynchronous function that runs on the event loop.
+
+        There ``call_context`` is not entered, so a project that overrides that one overrides this one too, or such
+        bodies run in a worker. It may set context variables, but what it sets in a database session holds only where
+        it does so in the thread of the function, by ``sync_to_async``.
+        """
+        return _NO_CONTEXT
+
+    @cached_property
+    def runs_on_loop(self) -> bool:
+        """Whether the bodies of asynchronous functions may run on the event loop.
+
+        Not where a subclass overrides ``call_context`` alone: the inherited ``acall_context`` lacks what that does.
+        """
+        first = next(vars(cls) for cls in type(self).__mro__ if {"call_context", "acall_context"} & vars(cls).keys())
+        return "acall_context" in first
+
+    @property
+    def has_call_context(self) -> bool:
+        """Whether the project overrides ``call_context``."""
+        return type(self).call_context is not MCPSite.call_context
+
+    def remember_key(self, request: HttpRequest) -> Hashable | None:
+        """What a user's permissions depend on beside the user, such as the tenant; None: they are read each time.
+
+        With it they are remembered for TOKEN_CACHE_SECONDS at most, and never for a call that may write. By itself it
+        is None where ``call_context`` is overridden, or where MIDDLEWARE has an entry that may choose a tenant.
+        """
+        return None if self.has_call_context or unknown_middleware() else ""
+
+    @property
+    def has_remember_key(self) -> bool:
+        """Whether the project overrides ``remember_key``."""
+        return type(self).remember_key is not MCPSite.remember_key
+
+    def get_instructions(self, request: HttpRequest) -> str:
+        """The text about this server that a client may give to its model."""
+        return get_conf().INSTRUCTIONS
+
+    # Registration.
+
+    def register(
+        self,
+        model_or_iterable: type[Model] | Iterable[type[Model]],
+        model_mcp: type[ModelMCP] | None = None,
+        **options: Any,
+    ) -> None:
+        """Expose models with a ModelMCP, or with ``options`` as its attributes.
+
+        Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed.
+        """
+        for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
+            if is_ours(model):
+                raise ImproperlyConfigured(
+                    "The models of mcp_django are never exposed, because they hold tokens and decide about access."
+                )
+            if model._meta.abstract or model._meta.swapped:
+                raise ImproperlyConfigured(f"{model._meta.label} is abstract or swapped and cannot be registered.")
+            if model in self._declared:
+                raise AlreadyRegistered(f"{model._meta.label} is already registered with mcp_django.")
+            cls = model_mcp or ModelMCP
+            if options:
+                cls = type(f"{model.__name__}MCP", (cls,), options)
+            self._declared[model] = cls(model, self)
+        self._forget()
+
+    def unregister(self, model_or_iterable: type[Model] | Iterable[type[Model]]) -> None:
+        """Take back ``register``. A model that the admin shows is exposed as the admin shows it.
+
+        Raises NotRegistered.
+        """
+        for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
+            if model not in self._declared:
+                raise NotRegistered(f"{model._meta.label} is not registered with mcp_django.")
+            del self._declared[model]
+        self._forget()
+
+    def is_registered(self, model: type[Model]) -> bool:
+        """Whether ``register`` has exposed the model."""
+        return model in self._declared
+
+    def add_tool(self, tool: FunctionTool) -> None:
+        if tool.name in self._functions or tool.name in {cls.name for cls in (*_QUERY_TOOLS, *WRITE_TOOLS)}:
+            raise ImproperlyConfigured(f"Two tools are named {tool.name}. Give one of them another name=.")
+        self._functions[tool.name] = tool
+        self.tools_on_loop = ()
+        self._tools = None
+
+    def add_prompt(self, prompt: FunctionPrompt) -> None:
+        if prompt.name in self.prompts:
+            raise ImproperlyConfigured(f"Two prompts are named {prompt.name}. Give one of them another name=.")
+        self.prompts[prompt.name] = prompt
+
+    def add_resource(self, resource: FunctionResource | FunctionTemplate) -> None:
+        if resource.uri.startswith("db://"):
+            raise ImproperlyConfigured(f"{resource.uri}: the scheme db is reserved for models.")
+        if resource.uri in self.resources:
+            raise ImproperlyConfigured(f"Two resources have the URI {resource.uri}.")
+        for other in self._resource_templates:
+            if isinstance(resource, FunctionTemplate) and resource.has_the_uris_of(other):
+                raise ImproperlyConfigured(f"{resource.uri} and {other.uri} are templates of the same URIs.")
+        self.resources[resource.uri] = resource
+
+    # Lookup.
+
+    @property
+    def models(self) -> dict[str, ModelMCP]:
+        """Every exposed model by ``app_label.model_name``. Whether a principal may see it is decided elsewhere."""
+        if self._models is None:
+            # A project may register ModelAdmins in urls.py, so the URLconf is imported before the registry is read.
+            import_module(settings.ROOT_URLCONF)
+            withheld = self.withheld_models
+            found = {one.label: one for one in self._declared.values() if one not in withheld}
+            self.inlines = {}
+            if get_conf().EXPOSE_ADMIN:
+                for model, model_admin in self.model_admins.items():
+                    bridged = ModelMCP(model, self, bridged=True)
+                    if model not in self._declared and not is_hidden_model(model) and has_list(model_admin):
+                        found.setdefault(bridged.label, bridged)
+                self.inlines = inlines_by_parent(found.values())
+                for one in models_of_their_own(self.inlines, self.model_admins.values()):
+                    if one.model not in self._declared:
+                        found.setdefault(one.label, one)
+            self._models = found
+        return self._models
+
+    @property
+    def tools(self) -> dict[str, BaseTool]:
+        """Every tool that exists, by name."""
+        if self._tools is None:
+            tools: list[BaseTool] = [
+                *(cls(self) for cls in _QUERY_TOOLS),
+                *(cls(self) for cls in WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
+                *self._functions.values(),
+            ]
+            for model_mcp in self.models.values():
+                tools.extend(declared_actions(model_mcp))
+            try:
+                tools.extend(self._offered_actions(superusers_request()))
+            except OperationalError:
+                # Requests find them once the database is there.
+                logger.warning("Actions that get_actions adds are not known yet: the database is away")
+            found: dict[str, BaseTool] = {}
+            for tool in tools:
+                # The first tool keeps the name. A system check reports the other.
+                found.setdefault(tool.name, tool)
+            self._tools = found
+            self.tools_on_loop = [name for name, one in found.items() if one.starts_on_loop]
+        return self._tools
+
+    @cached_property
+    def admin_sites(self) -> Sequence[AdminSite]:
+        """The AdminSites whose models are exposed: the one that was named, or else those that the URLconf serves."""
+        if (named := self._named_admin_site) is not None:
+            return [named]
+        return served_admin_sites() if apps.is_installed("django.contrib.admin") else []
+
+    @property
+    def _named_admin_site(self) -> AdminSite | None:
+        path = get_conf().ADMIN_SITE
+        return self._admin_site or (import_string(path) if path else None)
+
+    @cached_property
+    def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
+        """The ModelAdmins of these AdminSites. A model that is in several of them is left out: they may differ."""
+        found = _registered(self.admin_sites)
+        return {model: admins[0] for model, admins in found.items() if len(admins) == 1}
+
+    @property
+    def undecided_models(self) -> Mapping[type[Model], Sequence[AdminSite]]:
+        """The models of which it is not known which ModelAdmin decides, with the AdminSites that have them.
+
+        Nobody sees them: without its ModelAdmin a model would show rows that the ModelAdmin hides.
+        """
+        if self._named_admin_site is not None:
+            return {}
+        if self.admin_sites:
+            found = {model: admins for model, admins in _registered(self.admin_sites).items() if len(admins) > 1}
+        else:
+            found = _registered(existing_admin_sites())
+        return {model: [one.admin_site for one in admins] for model, admins in found.items() if not is_ours(model)}
+
+    @property
+    def withheld_models(self) -> list[ModelMCP]:
+        """The registered models that wait for a decision which ModelAdmin their rows come from."""
+        undecided = self.undecided_models
+        return [one for model, one in self._declared.items() if one.use_admin and model in undecided]
+
+    def find_actions(self, request: MCPRequest) -> None:
+        """Make tools of the actions that the project's own ``get_actions`` offers for this request alone.
+
+        Each starts switched off, as every action. Administrators find it from now on.
+        """
+        tools = self.tools
+        new = {tool.name: tool for tool in self._offered_actions(request) if tool.name not in tools}
+        # A get_actions that makes up names would fill the memory and the table.
+        if new and len(tools) + len(new) <= _MAX_TOOLS:
+            self._tools = {**tools, **new}
+            actions_found.send(type(self), site=self)
+
+    def _offered_actions(self, request: MCPRequest) -> Iterator[AdminActionTool]:
+        adding = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
+        # No hook of a model is called for a principal that may not see the model.
+        rights = Rights.of(self, request) if adding else None
+        for model_mcp in adding:
+            if rights is not None and rights.of_label(model_mcp.label) is not None:
+                yield from offered_actions(model_mcp, request)
+
+    def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
+        """The declared resource with exactly this URI, or else the first template that matches it.
+
+        A principal that may not read it does not get the next one, or one template would answer for another.
+        """
+        exact = self.resources.get(uri)
+        if isinstance(exact, FunctionResource):
+            return exact
+        return next((template for template in self._resource_templates if template.match(uri) is not None), None)
+
+    @property
+    def _resource_templates(self) -> list[FunctionTemplate]:
+        return [item for item in self.resources.values() if isinstance(item, FunctionTemplate)]
+
+    def get_queryset(self, model: type[Model], request: HttpRequest) -> QuerySet[Any]:
+        """The rows of a model that the request's principal may see. Empty if the principal may not see the model.
+
+        A permission that is checked for each row, ``has_view_permission(request, obj)``, is left to the caller.
+        Raises TypeError for a request that is not that of a tool or a resource.
+        """
+        if not hasattr(request, "mcp"):
+            raise TypeError("MCPSite.get_queryset needs the request that a tool or a resource gets.")
+        rights = Rights.of(self, cast("MCPRequest", request)).of_model(model)
+        return model._default_manager.none() if rights is None else rights.rows()
+
+    def implementation(self) -> dict[str, Any]:
+        """The protocol's Implementation: the server's name, version and title."""
+        conf = get_conf()
+        implementation = {"name": conf.SERVER_NAME, "version": conf.SERVER_VERSION or __version__}
+        return {**implementation, "title": self._title} if self._title else implementation
+
+    @cached_property
+    def _title(self) -> str:
+        """The declared title, or else the header of the admin where it is not Django's own."""
+        if self.title or not apps.is_installed("django.contrib.admin"):
+            return self.title
+        headers = {admin_site.site_header for admin_site in self.admin_sites} - {AdminSite.site_header}
+        with translation.override(settings.LANGUAGE_CODE):
+            return str(headers.pop()) if len(headers) == 1 else ""
+
+    def can_run_task(self, principal: Principal) -> bool:
+        """Whether a call of the principal can continue as a task."""
+        return framework.can_run(self) and can_own(principal)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the project's URLconf includes the site's URLs. A project with its own site may leave others out."""
+        import_module(settings.ROOT_URLCONF)
+        return self._has_urls
+
+    @property
+    def urls(self) -> tuple[list[Any], str, str]:
+        """For ``path("", site.urls)``."""
+        self._has_urls = True
+        return url_patterns(self), "mcp_django", self.name
+
+    def _forget(self) -> None:
+        self.tools_on_loop = ()
+        self._models = self._tools = None
+        for name in ("admin_sites", "model_admins", "_title"):
+            self.__dict__.pop(name, None)
+        registry_changed.send(type(self), site=self)
+
+
+def _forget_urls(*, setting: str, **kwargs: Any) -> None:
+    """Another URLconf, in a test, may serve other AdminSites."""
+    if setting == "ROOT_URLCONF":
+        # This may import a URLconf, which may make more sites.
+        for one in list(_sites):
+            try:
+                one._forget()
+            except Exception:
+                # A test may well name a URLconf that cannot be imported.
+                logger.exception("The models of the site %s cannot be found", one.name)
+
+
+setting_changed.connect(_forget_urls)
+
+site = MCPSite()
+
+
+def register(*models_: type[Model], site: MCPSite = site) -> Callable[[M], M]:
+    """Class decorator: ``@register(Flight)`` above a ModelMCP. Raises as ``MCPSite.register`` does."""
+
+    def decorate(model_mcp: M) -> M:
+        if not models_:
+            raise ImproperlyConfigured("@register needs at least one model.")
+        site.register(models_, model_mcp)
+        return model_mcp
+
+    return decorate
+
+
+@overload
+def tool(function: F) -> F: ...
+
+
+@overload
+def tool(
+    *,
+    name: str = "",
+    title: str = "",
+    permission: str = "",
+    read_only: bool = False,
+    destructive: bool = True,
+    idempotent: bool = False,
+    open_world: bool = False,
+    input_schema: Mapping[str, Any] | None = None,
+    task: TaskMode = False,
+    audit: Collection[str] = (),
+    on_loop: bool = True,
+    site: MCPSite = site,
+) -> Callable[[F], F]: ...
+
+
+def tool(
+    function: F | None = None,
+    *,
+    name: str = "",
+    title: str = "",
+    permission: str = "",
+    read_only: bool = False,
+    destructive: bool = True,
+    idempotent: bool = False,
+    open_world: bool = False,
+    input_schema: Mapping[str, Any] | None = None,
+    task: TaskMode = False,
+    audit: Collection[str] = (),
+    on_loop: bool = True,
+    site: MCPSite = site,
+) -> F | Callable[[F], F]:
+    """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
+
+    ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
+    the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
+    function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
+    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. With
+    ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. The decorator returns the function
+    itself. Raises ImproperlyConfigured if the function cannot be a tool.
+    """
+
+    def decorate(decorated: F) -> F:
+        annotations = Annotations(
+            read_only=read_only,
+            destructive=destructive and not read_only,
+            idempotent=idempotent or read_only,
+            open_world=open_world,
+        )
+        site.add_tool(
+            FunctionTool(
+                decorated,
+                name=name,
+                title=title,
+                permission=permission,
+                annotations=annotations,
+                input_schema=input_schema,
+                task=task,
+                audit=audit,
+                on_loop=on_loop,
+            )
+        )
+        return decorated
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def prompt(function: F) -> F: ...
+
+
+@overload
+def prompt(
+    *,
+    name: str = "",
+    title: str = "",
+    permission: str = "",
+    complete: Mapping[str, CompletionFunction] | None = None,
+    site: MCPSite = site,
+) -> Callable[[F], F]: ...
+
+
+def prompt(
+    function: F | None = None,
+    *,
+    name: str = "",
+    title: str = "",
+    permission: str = "",
+    complete: Mapping[str, CompletionFunction] | None = None,
+    site: MCPSite = site,
+) -> F | Callable[[F], F]:
+    """Offer a function ``f(request, …)`` as a prompt. It returns a text, a PromptMessage, or a list of them.
+
+    A person fills in its parameters. The values are sent as texts and converted by the annotations. The docstring is
+    the description. ``permission`` is the permission that the user needs, as ``app.codename``. ``complete`` maps
+    arguments whose annotations do not name their values to functions ``f(request, typed, arguments)`` that suggest
+    values. The decorator returns the function itself. Raises ImproperlyConfigured if the function cannot be a prompt.
+    """
+
+    def decorate(decorated: F) -> F:
+        site.add_prompt(
+            FunctionPrompt(decorated, name=name, title=title, permission=permission, complete=complete or {})
+        )
+        return decorated
+
+    return decorate if function is None else decorate(function)
+
+
+def resource(
+    uri: str,
+    *,
+    name: str = "",
+    title: str = "",
+    mime_type: str = "text/plain",
+    permission: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    last_modified: Callable[..., datetime | None] | None = None,
+    size: int | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
+    watch: bool | Sequence[type[Model]] = False,
+    site: MCPSite = site,
+) -> Callable[[F], F]:
+    """Offer the return value of a function ``f(request)`` (text, bytes or JSON) as the resource ``uri``.
+
+    A ``uri`` with variables, such as ``shop://order/{number}``, is a resource template. The function gets their values
+    as texts, ``f(request, number)``, and returns None if there is no such resource. ``complete`` maps variables to
+    functions ``f(request, typed, arguments)`` that suggest values.
+
+    ``annotations`` may hold ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1). A resource that
+    is no template may have ``last_modified``, a function of the request, and ``size`` in bytes. Clients can subscribe
+    to it if ``watch`` names the models whose changes are its own, as ``watch=[Order]``, or is True: then the project
+    calls ``mcp_django.updated(uri)``. Raises ImproperlyConfigured.
+    """
+
+    def decorate(function: F) -> F:
+        description = (function.__doc__ or "").strip().partition("\n")[0]
+        named = uri, name or function.__name__, function, title, description, mime_type, permission
+        if "{" not in uri and not complete:
+            site.add_resource(FunctionResource(*named, annotations or {}, watch, last_modified, size))
+            return function
+        if last_modified is not None or size is not None:
+            raise ImproperlyConfigured(f"{uri}: last_modified= and size= are for one resource, and not for a template.")
+        site.add_resource(FunctionTemplate(*named, annotations or {}, watch, complete or {}))
+        return function
+
+    return decorate

@@ -1,0 +1,80 @@
+"""The principal and the request of a task, which are made anew when the original request is long over.
+
+No credentials are stored: the user and the token are read again, and must still be valid. For the credentials of a
+project's own authentication, only the user is stored, who must still be active. Headers are stored, because
+``MCPSite.call_context`` may choose a tenant by one, but no header that carries credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.utils import translation
+
+from mcp_django.access.authentication import principals
+from mcp_django.bridge.declared.secrets import is_secret_name
+from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.scopes import common, expand, known
+from mcp_django.protocol.errors import TaskRefused
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.models import Change, Task
+
+
+#: Names of headers that carry credentials. Headers with the name of a secret are left out too.
+_CREDENTIALS = re.compile("(^|_)(AUTH|AUTHENTICATION|AUTHORIZATION|COOKIE)(_|$)")
+#: The names in META that are stored beside headers. Under WSGI, META may also hold the environment of the process, and
+#: a query string may hold a ticket.
+_KEPT = frozenset({"REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME"})
+
+
+def can_own(principal: Principal) -> bool:
+    """Whether the principal can be found again without its credentials."""
+    if principal.user.pk is None:
+        return principal.scopes <= expand(known(get_conf().ANONYMOUS_SCOPES))
+    return isinstance(principal.user, get_user_model())
+
+
+def principal_of(task: Task | Change, request: MCPRequest) -> Principal:
+    """The principal with the rights that it has now, for a request like that of its client. Raises TaskRefused.
+
+    What a token began goes on with the token that succeeded it, and ends with the grant of the token: a task, and a
+    change that waits for its user.
+    """
+    scopes = frozenset(task.scopes)
+    found: Principal | None
+    if task.line != task.principal_key:
+        found, source = principals.find_line(task.line, task.grant_id, request), Source.TICKET
+        scopes = common(scopes, found.scopes) if found is not None else frozenset()
+    elif task.user_id is not None:
+        found, source = principals.find_user(task.user_id, fresh=True), Source.COMMAND
+    else:
+        found, source = Principal(AnonymousUser(), scopes), Source.REQUEST
+        scopes = common(scopes, expand(known(get_conf().ANONYMOUS_SCOPES)))
+    if found is None or not scopes:
+        raise TaskRefused
+    return replace(found, scopes=scopes, source=source)
+
+
+def origin_of(request: MCPRequest) -> JSON:
+    """The parts of a request that are stored: enough to make a similar request, and no credentials."""
+    meta = {name: value for name, value in request.META.items() if isinstance(value, str) and _is_kept(name)}
+    return {"path": request.path, "scheme": request.scheme, "meta": meta, "language": translation.get_language()}
+
+
+def request_from(origin: Mapping[str, Any]) -> MCPRequest:
+    return MCPRequest(path=origin["path"], scheme=origin["scheme"], meta=origin["meta"], attributes={})
+
+
+def _is_kept(name: str) -> bool:
+    if not name.startswith("HTTP_"):
+        return name in _KEPT
+    return not _CREDENTIALS.search(name) and not is_secret_name(name.removeprefix("HTTP_"))

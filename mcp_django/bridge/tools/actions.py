@@ -1,0 +1,347 @@
+"""Admin actions as tools. They run through the ModelAdmin, on its queryset, if its permission checks allow."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import lru_cache, partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from django.contrib import admin as contrib_admin
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import connections, router, transaction
+from django.http import QueryDict
+from django.http.response import HttpResponseBase
+from django.utils.functional import cached_property
+
+from mcp_django.access import nonces
+from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.bridge.resources.completers import complete_argument
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.resources.reading import splitting
+from mcp_django.bridge.tools import confirmations
+from mcp_django.bridge.tools.action_responses import read_messages, read_response
+from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
+from mcp_django.bridge.tools.base import Annotations, BaseTool
+from mcp_django.bridge.tools.history import History
+from mcp_django.bridge.tools.results import text_block, text_result
+from mcp_django.core.compat.requests import close_resources, freeze
+from mcp_django.core.db.written_rows import WrittenRows
+from mcp_django.core.hooks import call_hook, hook_of
+from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import ModelMCP
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+
+# Django 6.1 has actions of its forms beside those of its lists.
+_LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MAX_NAME = 64
+_FILTER = "In the place of ids, as in find_records."
+_FIRST_CALL = " Shows the rows first."
+_AGAIN = "Call again with the filter alone, and then with the token of that answer."
+_CONFIRM: JSON = {
+    "type": "string",
+    "title": "Confirm",
+    "maxLength": confirmations.MAX_CHARS,
+    "description": "The token given with these rows.",
+}
+_NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def action(*, read_only: bool = False, destructive: bool = True, idempotent: bool = False) -> Callable[[F], F]:
+    """Declare what an admin action does to the data. This must be the outermost decorator.
+
+    The function itself does not show it, so an action without this decorator counts as destructive.
+
+    The arguments become ``readOnlyHint``, ``destructiveHint`` and ``idempotentHint`` (2026-07-28
+    schema#toolannotations). A ``read_only`` action is never destructive and always idempotent. It needs the scope
+    ``read`` instead of ``actions``, runs on the rows of a filter without ``confirm``, and writes no history.
+    """
+
+    def decorate(function: F) -> F:
+        function.mcp_annotations = Annotations(  # type: ignore[attr-defined]
+            read_only=read_only, destructive=destructive and not read_only, idempotent=idempotent or read_only
+        )
+        return function
+
+    return decorate
+
+
+def tool_name(*parts: str) -> str:
+    """``app_model_action`` within ``^[a-zA-Z0-9_-]{1,64}$``. A name that had to be changed or cut ends in its hash."""
+    whole = "_".join(parts)
+    safe = _NAME_UNSAFE.sub("_", whole)
+    if safe == whole and len(safe) <= _MAX_NAME:
+        return safe
+    mark = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{safe[: _MAX_NAME - len(mark) - 1]}_{mark}"
+
+
+def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
+    """A tool for each action that the ModelAdmin itself declares. Actions of the whole AdminSite are not tools."""
+    admin = model_mcp.model_admin
+    if admin is None:
+        return
+    for declared in admin.actions or []:
+        places = _places(hook_of(admin, "get_action"))
+        found = next(filter(None, (admin.get_action(declared, *place) for place in places)), None)
+        if found is not None:
+            yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def adds_actions(model_mcp: ModelMCP) -> bool:
+    """Whether the project's own ``get_actions`` may offer more than the ModelAdmin declares."""
+    admin = model_mcp.model_admin
+    return admin is not None and hook_of(admin, "get_actions") is not ModelAdmin.get_actions
+
+
+def offered_actions(model_mcp: ModelMCP, request: MCPRequest) -> Iterator[AdminActionTool]:
+    """A tool for each action that the ModelAdmin offers for the request, except those of the whole AdminSite."""
+    admin = model_mcp.model_admin
+    if admin is None:
+        return
+    of_site: dict[str, Any] = dict(cast("Any", admin.admin_site.actions))
+    nothing: dict[str, Any] = {}
+    offered = call_hook(partial(_offered, admin, request), nothing, f"{type(admin).__name__}.get_actions")
+    for name, found in offered.items():
+        if of_site.get(name) is not _as_tuple(found)[0]:
+            yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def _offered(admin: ModelAdmin[Any], request: MCPRequest) -> dict[str, Any]:
+    """The actions of the admin's lists and, from Django 6.1 on, of its forms."""
+    found: dict[str, Any] = {}
+    for place in _places(hook_of(admin, "get_actions")):
+        found = {**admin.get_actions(request, *place), **found}
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _places(method: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    """The arguments that ask ``get_action`` or ``get_actions`` for each place. A project's own may take no place."""
+    if _LOCATION is None or "action_location" not in signature(method).parameters:
+        return [()]
+    return [(_LOCATION.CHANGE_LIST,), (_LOCATION.CHANGE_FORM,)]
+
+
+def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
+    """The function, name and label of an action: a tuple up to Django 6.0, and also later where a project makes it."""
+    return found if isinstance(found, tuple) else (found.func, found.name, found.plural_description)
+
+
+class AdminActionTool(BaseTool):
+    """One action of a ModelAdmin. Agents call it with the primary keys of the rows to act on, or with a filter."""
+
+    # We cannot know which actions change data, so an administrator must switch each of them on.
+    enabled_by_default = False
+    on_failure = "Nothing was changed. The server's log has the details."
+
+    def __init__(self, model_mcp: ModelMCP, function: Callable[..., Any], action_name: str, description: Any) -> None:
+        self.model_mcp = model_mcp
+        self.action_name = action_name
+        self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
+        self.annotations = getattr(function, "mcp_annotations", Annotations())
+        #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
+        self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
+        self._label = description
+
+    def get_title(self) -> str:
+        """The label of the action in the admin, as ``Mark selected flights as cancelled``."""
+        names = {
+            "verbose_name": self.model_mcp.opts.verbose_name,
+            "verbose_name_plural": self.model_mcp.opts.verbose_name_plural,
+        }
+        try:
+            label = str(self._label) % names
+        except (ValueError, TypeError, KeyError):
+            label = str(self._label)
+        return label.rstrip(".")
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return f"{self.get_title()}. Acts on {self.model_mcp.label} rows, by ids{self._or_filter(request)}."
+
+    def _or_filter(self, request: MCPRequest | None) -> str:
+        return (
+            "" if request is not None and "filter" not in self.get_input_schema(request)["properties"] else " or filter"
+        )
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        schema = self._schema.schema
+        rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
+        if rights is not None and finds_rows(rights):
+            return schema
+        return {**schema, "properties": {"ids": schema["properties"]["ids"]}}
+
+    @cached_property
+    def _schema(self) -> Schema:
+        label = self.model_mcp.label
+        ids = {
+            "type": "array",
+            "title": "Ids",
+            # Integers are taken too. One type in each schema, since some model interfaces drop a tool with two.
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": MAX_ACTION_IDS,
+            "description": f"Primary keys of the {label} rows to act on. All or none are acted on.",
+        }
+        properties: JSON = {"ids": ids, "filter": {"type": "object", "title": "Filter", "description": _FILTER}}
+        if not self.annotations.read_only:
+            properties["filter"]["description"] += _FIRST_CALL
+            properties["confirm"] = _CONFIRM
+        return Schema({"type": "object", "properties": properties, "additionalProperties": False})
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        names: Collection[str] = self._schema.schema.get("properties", {})
+        return names
+
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        model = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
+        if model is None or name != "ids":
+            return NOTHING
+        return complete_argument([model], name, {**arguments, "model": model.label})
+
+    def is_available(self, request: MCPRequest) -> bool:
+        """As the changelist offers it. An action that names no permission needs the change permission of the model."""
+        admin = self._admin
+        if Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label) is None:
+            return False
+        function = self._function_for(request)
+        if function is None:
+            return False
+        return hasattr(function, "allowed_permissions") or admin.has_change_permission(request)
+
+    def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
+        """The action as the changelist would run it for this user, since ``get_actions`` may remove or replace it."""
+        actions = _offered(self._admin, request)
+        return _as_tuple(actions[self.action_name])[0] if self.action_name in actions else None
+
+    @property
+    def _admin(self) -> ModelAdmin[Any]:
+        admin = self.model_mcp.model_admin
+        if admin is None:
+            raise LookupError(f"{self.model_mcp.label} is no longer in the admin")
+        return admin
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._schema.without_blanks(arguments)
+        if errors := self._schema.errors(arguments) or _misused(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        request = exchange.request
+        exchange.usage.model = self.model_mcp.label
+        conditions = arguments.get("filter")
+        if not conditions:
+            chosen = of_ids(self.model_mcp, self._admin, request, arguments["ids"])
+            return self._act(exchange, lambda: chosen)
+        asked = {"model": self.model_mcp.label, "filter": conditions}
+        with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
+            return self._act_by_filter(exchange, conditions, arguments.get("confirm"))
+
+    def _act_by_filter(self, exchange: Exchange, conditions: JSON, token: str | None) -> JSON:
+        """Show the rows of a filter, or act on those that the token confirms. Raises ToolError and TooSlow."""
+        by_filter = partial(of_filter, self.model_mcp, self._admin, exchange.request, conditions)
+        if token is None:
+            found = by_filter()
+            acts_at_once = self.annotations.read_only and found.keys
+            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
+        confirmation = confirmations.read(exchange, [self.name, conditions], token, again=_AGAIN)
+        nonces.forget_expired()
+
+        def confirmed() -> ChosenRows:
+            # The claim is the first statement of the transaction: another process with the same token waits for it.
+            confirmation.claim()
+            found = by_filter()
+            changed = f"The rows have changed since: {len(found.keys)} match now."
+            confirmation.check(_named(found.keys), changed)
+            return found
+
+        return self._act(exchange, confirmed, nonces.database())
+
+    def _show(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
+        """What the filter finds, and the token that acts on it if it finds anything."""
+        lines = preview(self.model_mcp, exchange.request, conditions, chosen)
+        if chosen.keys:
+            token = confirmations.issue(exchange, [self.name, conditions], _named(chosen.keys))
+            minutes = confirmations.SECONDS // 60
+            lines.append(
+                f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same filter and "
+                f'"confirm": "{token}".'
+            )
+        return text_result("\n".join(lines))
+
+    def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], *databases: str) -> JSON:
+        """Run the action on the rows, in a transaction on its database and on the others that are written to."""
+        admin, request = self._admin, exchange.request
+        function = self._function_for(request)
+        if function is None:
+            raise ToolError("You may not do this. Nothing was changed.")
+        alias = router.db_for_write(self.model_mcp.model)
+        written = WrittenRows(connections[alias], self.model_mcp.model)
+        history = History(admin, exchange, alias, self.get_title(), is_kept=not self.annotations.read_only)
+        response: Any = None
+        try:
+            # An action that fails half-way must not leave half of its work behind.
+            with ExitStack() as transactions:
+                # The database of the action commits last: if that fails, a token is lost, but never used twice.
+                for name in dict.fromkeys([alias, *databases, *history.databases]):
+                    transactions.enter_context(transaction.atomic(using=name))
+                chosen = choose()
+                exchange.usage.change(self.model_mcp.label, chosen.keys)
+                request.POST = _posted(self.action_name, chosen.keys)
+                with connections[alias].execute_wrapper(written), history.watching(chosen):
+                    response = function(admin, request, chosen.queryset)
+                    about, files = read_response(request, admin, response, self.name)
+                is_taken_back = transaction.get_rollback(using=alias)
+                # An action that says that it failed may have written rows before.
+                if not is_taken_back and (written.has_any or not read_messages(request)[1]):
+                    history.write()
+        except (PermissionDenied, ValidationError) as error:
+            detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
+            raise ToolError(f"{detail} Nothing was changed.") from None
+        finally:
+            if isinstance(response, HttpResponseBase):
+                close_resources(response)
+        said, has_failed = read_messages(request)
+        if is_taken_back:
+            said.append("The action took its own changes back: nothing was changed.")
+        elif has_failed:
+            said.append(f"Nothing was rolled back: the action wrote {written.describe()}.")
+        if not said and not files:
+            said.append("Done; the admin said nothing.")
+        # One text, since some agents read the first block alone.
+        return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
+
+
+def _named(keys: Iterable[Any]) -> list[str]:
+    """The keys as a confirmation compares them, whatever their order."""
+    return sorted(map(str, keys))
+
+
+def _misused(arguments: JSON) -> list[FieldError]:
+    """The errors of arguments that do not go together."""
+    if ("ids" in arguments) == bool(arguments.get("filter")):
+        return [field_error("ids", "give either ids or a filter that is not empty.")]
+    if "confirm" in arguments and "ids" in arguments:
+        return [field_error("confirm", "goes with a filter: ids need no confirmation.")]
+    return []
+
+
+def _posted(action_name: str, ids: list[Any]) -> Any:
+    """The form data that the changelist would have posted, which some actions read."""
+    posted = QueryDict(mutable=True)
+    posted["action"] = action_name
+    posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
+    freeze(posted)
+    return posted

@@ -1,0 +1,121 @@
+"""The base class of all tools."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from django.utils.functional import cached_property
+from django.utils.text import capfirst
+
+from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.tools.mirrored import Mirrored
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What a tool does to the world. All four are always sent, since clients assume the worst of a missing one."""
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = False
+
+    def to_json(self) -> JSON:
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+
+
+#: Whether a call of a tool may become a task. True: before the tool's first line, where the client knows tasks.
+#: "required": as True, and without tasks the call is refused. "later": when the tool calls ``request.mcp.as_task()``.
+TaskMode = bool | Literal["later", "required"]
+
+
+class BaseTool(ABC):
+    """A tool of a site. It is stateless: each request brings its principal."""
+
+    name: str
+    title: str = ""
+    annotations = Annotations()
+    #: The arguments that an HTTP client repeats in headers.
+    mirrored: tuple[Mirrored, ...] = ()
+    #: The arguments whose values the audit trail keeps.
+    audited: Collection[str] = ()
+    #: Whether the tool is on where no administrator has decided.
+    enabled_by_default = True
+    #: Whether one of its arguments is a file, which clients upload first.
+    takes_files = False
+    #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
+    task: TaskMode = False
+    #: Whether nothing but the body of its function needs the database or code of the project. Then its calls may begin
+    #: on the event loop.
+    starts_on_loop = False
+    #: What the agent reads when the tool fails with an error whose text was not written for agents.
+    on_failure = "The server's log has the details; calling it again may not help."
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a call may change data."""
+        return not self.annotations.read_only
+
+    @cached_property
+    def scope(self) -> str:
+        """The scope that a token needs for the tool."""
+        return READ if self.annotations.read_only else ACTIONS
+
+    @property
+    def least_scope(self) -> str:
+        """The scope that opens the tool, at least for a part of what it can do."""
+        return self.scope
+
+    def get_title(self) -> str:
+        """The title that people read."""
+        return self.title or capfirst(self.name.replace("_", " "))
+
+    @abstractmethod
+    def get_description(self, request: MCPRequest | None) -> str:
+        """The description that agents read, or without a request the one that administrators read."""
+
+    @abstractmethod
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        """JSON Schema of the arguments, which are an object."""
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        """The names of the arguments that the tool declares. The audit trail repeats no other."""
+        return ()
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        """JSON Schema of the structured content, where the tool has one.
+
+        It must say that the content is always an object (``"type": "object"``) or that it is never one. Older clients
+        know only objects, so anything else is sent to them under ``result``.
+        """
+        return None
+
+    @abstractmethod
+    def is_available(self, request: MCPRequest) -> bool:
+        """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
+
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        """Suggestions for the argument of this name, for a person who fills in the arguments.
+
+        ``arguments`` are all of them, as they were typed: several values with commas between them. Raises MCPError.
+        """
+        return NOTHING
+
+    @abstractmethod
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """The CallToolResult. Raises ToolError and MCPError. Of any other error, only the log has the text."""

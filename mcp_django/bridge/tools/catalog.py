@@ -1,0 +1,263 @@
+"""The tools of a site for one exchange: listing those that the principal may call, and calling one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils import translation
+
+from mcp_django.access import overrides
+from mcp_django.access.authentication import renew_principal
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import (
+    ALLOWED,
+    Decision,
+    check_scopes,
+    decide,
+    decides_alone,
+    has_scope,
+    supposing,
+    using_tool,
+)
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tasks.framework import can_run
+from mcp_django.bridge.tools.base import BaseTool
+from mcp_django.bridge.tools.results import error_result
+from mcp_django.bridge.tools.saved_queries import SavedQuery, saved_query
+from mcp_django.core.running.suspension import Suspended
+from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.exchange.scopes import ANY_MODEL, READ, tools_in
+from mcp_django.protocol.errors import TooSlow
+from mcp_django.protocol.names import distinct_titles
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.bridge.tools.mirrored import Mirrored
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+
+
+logger = logging.getLogger("mcp_django")
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableTool:
+    """A tool that the exchange's principal may call, with the description that an administrator gave it."""
+
+    tool: BaseTool
+    #: Empty: the tool's own description.
+    description: str
+
+    def describe(self, request: MCPRequest) -> JSON:
+        """The tool as tools/list has it."""
+        tool = self.tool
+        with translation.override(settings.LANGUAGE_CODE), using_tool(request, tool.name):
+            described: JSON = {
+                "name": tool.name,
+                "title": tool.get_title(),
+                "description": self.description or tool.get_description(request),
+                "inputSchema": tool.get_input_schema(request),
+                "annotations": tool.annotations.to_json(),
+            }
+            if (schema := tool.get_output_schema(request)) is not None:
+                described["outputSchema"] = schema
+        return described
+
+
+def all_tools(site: MCPSite, rows: Mapping[str, Override]) -> Mapping[str, BaseTool]:
+    """Every tool of a site by name: those that exist without a database, and the queries that people saved."""
+    saved = {name: tool for name, row in rows.items() if (tool := saved_query(site, name, row)) is not None}
+    return {**site.tools, **saved} if saved else site.tools
+
+
+def known(exchange: Exchange, name: str) -> BaseTool | None:
+    """The tool of that name, whether or not the principal may call it."""
+    declared = exchange.site.tools.get(name)
+    return declared or saved_query(exchange.site, name, overrides.tools.of(exchange).get(name))
+
+
+def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
+    """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
+    rows = overrides.tools.of(exchange) if decided is None else decided
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
+    _find_actions(exchange)
+    found = (_available(tool, rows, exchange) for tool in all_tools(exchange.site, rows).values())
+    return [one for one in found if one is not None]
+
+
+def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
+    """The tools as tools/list has them. ``fresh``: whether the overrides are read again."""
+    rows = overrides.tools.of(exchange, fresh=fresh)
+    with supposing(exchange.request):
+        return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
+
+
+def find(exchange: Exchange, name: str) -> BaseTool | None:
+    """The tool of that name, if the principal may call it.
+
+    For a tool that may write, the token, its user and the override are read again, even if they were read a moment ago.
+    Raises InsufficientScope if scopes that the client can ask for would open the tool.
+    """
+    if name not in exchange.site.tools:
+        _find_actions(exchange)
+    tool = known(exchange, name)
+    if tool is None:
+        return None
+    fresh = tool.scope != READ
+    if fresh:
+        with using_tool(exchange.request, name):
+            if has_scope(exchange.request, tool.least_scope):
+                renew_principal(exchange)
+    rows = exchange.tool_overrides
+    if rows is None or fresh:
+        rows = overrides.tools.of(exchange, fresh=fresh)
+    decision = _decide_by(tool, rows, exchange)
+    if decision is ALLOWED and can_run_here(tool, exchange):
+        return tool
+    exchange.usage.refusal = "NO_TASKS" if decision is ALLOWED else decision.name
+    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and can_run_here(tool, exchange))
+    return None
+
+
+def decision(exchange: Exchange, tool: BaseTool, decided: Mapping[str, Override]) -> Decision:
+    """Whether the principal may call the tool by these overrides, and if not, why: for administrators."""
+    return _decide_by(tool, decided, exchange)
+
+
+def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
+    """Those of the tools that the principal may call now. Each is checked when its turn comes."""
+    rows = overrides.tools.of(exchange)
+    return (tool for tool in tools if _available(tool, rows, exchange) is not None)
+
+
+def may_call_one_of(site: MCPSite, request: MCPRequest, tools: Iterable[BaseTool]) -> bool:
+    """Whether the request's principal may call one of the tools now. It needs no exchange: a push has none."""
+    decided = Rights.of(site, request).overrides
+    rows = overrides.tools.of_request(site, request) if decided is None else decided
+    return any(_decide(tool, rows, request) is ALLOWED for tool in tools)
+
+
+def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decision]:
+    """Why the principal may not call those of the tools that the user's own permissions allow.
+
+    The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups that the user is not in counts as not allowed.
+    """
+    rows = overrides.tools.of(exchange)
+    reasons: set[Decision] = set()
+    for tool in tools:
+        override = _override(tool, rows)
+        why = [] if override.enabled else [Decision.SWITCHED_OFF]
+        with using_tool(exchange.request, tool.name):
+            why += [] if has_scope(exchange.request, tool.scope) else [Decision.NO_SCOPE]
+            on, hook = replace(override, enabled=True), tool.is_available
+            if why and decide(exchange.request, ANY_MODEL, on, hook, f"tool {tool.name}") is ALLOWED:
+                reasons.update(why)
+    return frozenset(reasons)
+
+
+def mirrored(exchange: Exchange, name: object) -> tuple[Mirrored, ...]:
+    """The arguments of a tool that HTTP clients repeat in headers.
+
+    Whether the principal may call the tool is not asked: only a fault in the headers is worth that cost.
+    """
+    tool = exchange.site.tools.get(name) if isinstance(name, str) else None
+    return () if tool is None else tool.mirrored
+
+
+def exists(exchange: Exchange, name: str) -> bool:
+    """Whether the principal may call the tool. For callers outside of a handler."""
+    with exchange.site.call_context(exchange.request):
+        return find(exchange, name) is not None
+
+
+def may_change(exchange: Exchange, name: str) -> bool:
+    """Whether it is a tool that may change data and that the principal may call. For callers outside of a handler."""
+    with exchange.site.call_context(exchange.request):
+        tool = find(exchange, name)
+        return tool is not None and tool.may_change
+
+
+def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None:
+    """What administrators decided, if a call then uses the database only in the body of the function.
+
+    None if it may use the database elsewhere: such a call needs a worker.
+    """
+    if name not in site.tools_on_loop or site.has_call_context or not site.runs_on_loop:
+        return None
+    rows = overrides.tools.remembered(site)
+    return rows if rows is not None and decides_alone(_override(site.tools[name], rows)) else None
+
+
+def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
+    """Run the tool. If it fails, the result says so. Only ToolError and TooSlow have a text for agents."""
+    told = partial(_told, tool, exchange)
+    try:
+        return told(partial(tool.run, exchange, arguments))
+    except Suspended as suspended:
+        suspended.then(told)
+        raise
+
+
+def _told(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON]) -> JSON:
+    """The result of a run of the tool, or the one that says why it failed."""
+    try:
+        with using_tool(exchange.request, tool.name):
+            return run()
+    except ToolError as error:
+        return error_result(error.message, error.errors)
+    except TooSlow as error:
+        return error_result(error.message, error.errors)
+    except MCPError:
+        raise
+    except (Exception, SystemExit):
+        if exchange.cancellation.cancelled:
+            raise
+        logger.exception("The tool %s failed", tool.name)
+        return error_result(f"{tool.name} failed. {tool.on_failure}")
+
+
+def _find_actions(exchange: Exchange) -> None:
+    """Find the actions that the project offers only for this request, also if its credential is for one of them."""
+    exchange.site.find_actions(exchange.request)
+    # Any tool will do, since a credential for one may read whatever that tool needs.
+    unknown = (name for name in tools_in(exchange.principal.scopes) if name not in exchange.site.tools)
+    for name in islice(unknown, 1):
+        with using_tool(exchange.request, name):
+            exchange.site.find_actions(exchange.request)
+
+
+def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
+    if _decide(tool, rows, exchange.request) is not ALLOWED or not can_run_here(tool, exchange):
+        return None
+    return AvailableTool(tool, _override(tool, rows).description)
+
+
+def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
+    """As ``_decide``. The same overrides then hold for everything that the tool reads."""
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
+    return _decide(tool, rows, exchange.request)
+
+
+def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -> Decision:
+    with using_tool(request, tool.name):
+        return decide(request, tool.least_scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
+
+
+def can_run_here(tool: BaseTool, exchange: Exchange) -> bool:
+    """Whether the tool can be run here at all: one that must be a task needs somebody to run tasks."""
+    return tool.task != "required" or can_run(exchange.site)
+
+
+def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
+    row = rows.get(tool.name)
+    if row is not None and (not row.query or isinstance(tool, SavedQuery)):
+        return row
+    # A row of a saved query decides nothing about a tool that the project has since declared under the same name.
+    return overrides.ON if tool.enabled_by_default else overrides.OFF

@@ -1,0 +1,187 @@
+"""Functions of the project as tools, with typed arguments and a typed result."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import PydanticUserError
+
+from mcp_django.access.permissions import has_permission
+from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.bridge.declared.secrets import is_secret_name
+from mcp_django.bridge.resources.policy.audited import note_arguments
+from mcp_django.bridge.signatures import InvalidArguments, Signature, call_handler, name_and_description
+from mcp_django.bridge.tools.base import Annotations, BaseTool, TaskMode
+from mcp_django.bridge.tools.mirrored import mirrored_in
+from mcp_django.bridge.tools.results import checked
+from mcp_django.bridge.tools.returns import Returns
+from mcp_django.bridge.tools.yields import Gathering, Yields, does_yield
+from mcp_django.bridge.uploads.files import how_to_upload
+from mcp_django.core.running.suspension import finishing
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.scopes import READ
+from mcp_django.protocol.json_schema.plain import is_plain
+from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.json_schema.schemas import flat, ready_schema
+from mcp_django.protocol.unknown_names import unknown_name
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+
+
+class FunctionTool(BaseTool):
+    """A function ``f(request, **arguments)`` whose annotations are the schema and whose docstring is the description.
+
+    An argument annotated with a model takes a primary key, and the function receives the instance, looked up among the
+    rows that the principal may see. One annotated with Django's UploadedFile takes the URI of an upload, and the
+    function receives the file. With an ``input_schema`` the function is ``f(request, arguments)`` and receives the
+    arguments as they came. Raises ImproperlyConfigured where the function cannot be a tool.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        title: str = "",
+        permission: str = "",
+        annotations: Annotations,
+        input_schema: Mapping[str, Any] | None = None,
+        task: TaskMode = False,
+        audit: Collection[str] = (),
+        on_loop: bool = True,
+    ) -> None:
+        self.function = function
+        self._on_loop = on_loop
+        self.name, self._description = name_and_description("tool", function, name)
+        self.title = title
+        self.permission = permission
+        self.annotations = annotations
+        if task not in (False, True, "later", "required"):
+            raise ImproperlyConfigured(f"task of the tool {self.name} must be True, False, 'later' or 'required'.")
+        self.task = task
+        self._what = what = f"tool {self.name}"
+        #: None where an ``input_schema`` was given, so that no annotations are read.
+        self._signature = Signature(what, function) if input_schema is None else None
+        try:
+            if self._signature is not None:
+                schema = {**flat(self._signature.arguments.model_json_schema())}
+                schema.setdefault("additionalProperties", False)
+            else:
+                schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
+                self._parameter = _second_parameter(function, what)
+            self._input = Schema(schema)
+            self._returned = get_type_hints(function, include_extras=True).get("return")
+            self._returns: Returns | Yields
+            if does_yield(function, self._returned):
+                self._returns = Yields(function, self._returned, f"The {what}")
+            else:
+                self._returns = Returns(self._returned, f"The {what}")
+        except (PydanticUserError, NameError) as error:
+            raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
+        self.takes_files = self._signature is not None and bool(self._signature.files)
+        self.mirrored = mirrored_in(schema, f"The {what}")
+        self.starts_on_loop = on_loop and self._is_all_body
+        self.audited = tuple(audit)
+        _check_audited(self, what)
+
+    @property
+    def _is_all_body(self) -> bool:
+        """Whether a call is little but the asynchronous function: nothing else needs the database or the project."""
+        if not inspect.iscoroutinefunction(self.function) or self.permission or self.task or self.scope != READ:
+            return False
+        # With an input_schema, the function gets the arguments as they came.
+        takes_plain = self._signature is None or self._signature.is_plain
+        return type(self) is FunctionTool and takes_plain and is_plain(self._returned)
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return self._description
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        schema = self._input.schema
+        if not self.takes_files or self._signature is None:
+            return schema
+        named, hint = schema["properties"], how_to_upload(request)
+        described = {
+            name: {**named[name], "description": " ".join(filter(None, [named[name].get("description"), hint]))}
+            for name in self._signature.files
+        }
+        return {**schema, "properties": {**named, **described}}
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return self._returns.schema.schema if self._returns.schema else None
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        names: Collection[str] = self._input.schema.get("properties", {})
+        return names
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return has_permission(request, self.permission)
+
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        return NOTHING if self._signature is None else self._signature.complete(exchange, name, arguments[name])
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._input.without_nulls(arguments)
+        if errors := self._input.errors(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        try:
+            values = self._values(exchange, arguments)
+        except InvalidArguments as error:
+            raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+        note_arguments(exchange.usage, self.audited, arguments)
+        if self.task in (True, "required"):
+            exchange.as_task(required=self.task == "required")
+        if isinstance(self._returns, Yields):
+            gathering = Gathering(self._returns, exchange)
+            return self._call(exchange, gathering.function, values, gathering.finish)
+        return self._call(exchange, self.function, values, partial(_write, self._returns))
+
+    def _call(
+        self,
+        exchange: Exchange,
+        function: Callable[..., Any],
+        values: JSON,
+        write: Callable[[Callable[[], Any]], JSON],
+    ) -> JSON:
+        call = partial(call_handler, function, exchange.request, values, name=self._what, on_loop=self._on_loop)
+        return finishing(write, call)
+
+    def _values(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """The arguments of the function, apart from the request. Raises InvalidArguments."""
+        if self._signature is not None:
+            return self._signature.parse(exchange, arguments)
+        # A copy, since a function that changes it must not change what the next round of questions is compared with.
+        return {self._parameter: deepcopy(arguments)}
+
+
+def _write(returns: Returns, run: Callable[[], Any]) -> JSON:
+    """The result of a call. Raises ToolError for one that is too large."""
+    return checked(returns.write(run()))
+
+
+def _check_audited(tool: FunctionTool, what: str) -> None:
+    for name in tool.audited:
+        if name not in tool.argument_names:
+            raise ImproperlyConfigured(unknown_name(f"audit= of the {what}: argument", name, list(tool.argument_names)))
+        if is_secret_name(name):
+            raise ImproperlyConfigured(f"audit= of the {what}: {name!r} is the name of a secret. Leave it out.")
+
+
+def _second_parameter(function: Callable[..., Any], what: str) -> str:
+    """The name under which ``f(request, arguments)`` takes the arguments. Raises ImproperlyConfigured."""
+    taken = list(inspect.signature(function).parameters.values())
+    plain = [one for one in taken if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    if len(taken) != 2 or plain[-1:] != taken[-1:] or taken[0].kind is taken[0].KEYWORD_ONLY:
+        raise ImproperlyConfigured(
+            f"The {what} has an input_schema, and must be written as {function.__name__}(request, arguments)."
+        )
+    return taken[1].name

@@ -1,0 +1,140 @@
+"""What an agent is told first: as whom it acts, what it may do, in which time zone, and how to ask.
+
+It is written for the principal of the request, so it names nothing that this principal could not list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from django.apps import apps
+from django.conf import settings
+from django.db import OperationalError
+from django.utils import timezone
+
+from mcp_django.access import budgets
+from mcp_django.access.permissions import has_scope
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.query import QueryTool
+from mcp_django.conf import get_conf
+from mcp_django.core.hooks import call_hook
+from mcp_django.exchange.scopes import ACTIONS
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+
+#: The longest text of ours, which a client adds to every conversation.
+MAX_BYTES = 1_200
+#: Models are named one by one up to this number, and otherwise by their apps.
+_MAX_NAMED_MODELS = 12
+_NAME_CHARS = 60
+
+#: How to ask with a tool, said where the tool can be called.
+_HOW = {
+    "describe_models": "Call describe_models with a model before you ask: it names the fields and the lookups.",
+    "find_records": (
+        "find_records gives rows, as columns and rows; next_cursor, passed as cursor, gives the next page. Ask for a "
+        'span of time as a range: {"created__gte": "2013-07-01", "created__lt": "2013-08-01"}.'
+    ),
+    "describe_form": (
+        "To write: describe_form, then create_record, update_record or delete_record, which show what they would do, "
+        "and do it when you call them again with confirm."
+    ),
+    "aggregate_records": "aggregate_records counts and computes over all rows in one call: do not count pages of rows.",
+}
+
+
+def instructions(exchange: Exchange) -> str:
+    """The project's own words, then ours in at most MAX_BYTES. A hook that fails has nothing to say."""
+    site = exchange.site
+    own = call_hook(lambda: str(site.get_instructions(exchange.request)), "", type(site).__name__, "get_instructions")
+    try:
+        ours = call_hook(lambda: _introduction(exchange), "", "mcp_django.bridge.tools.instructions")
+    except OperationalError:
+        # While the database is away a client still learns what this server is.
+        ours = ""
+    return "\n\n".join(text for text in (own, ours) if text)
+
+
+def about(exchange: Exchange) -> list[str]:
+    """The same in lines and without the models, for agents that read only the results of tools."""
+    tools, changes = _tools(exchange)
+    return [
+        _user(exchange),
+        _changing(exchange, changes),
+        *_budget(exchange),
+        _zone(),
+        *(_HOW[name] for name in _HOW if name in tools),
+    ]
+
+
+def _introduction(exchange: Exchange) -> str:
+    user, *others = about(exchange)
+    room = MAX_BYTES - len(" ".join([user, *others, ""]).encode())
+    return " ".join([user, _models(Rights.of(exchange.site, exchange.request), room), *others])
+
+
+def _tools(exchange: Exchange) -> tuple[set[str], bool]:
+    """The query tools that can be called, and whether a tool that may change data can be."""
+    tools = exchange.site.tools.values()
+    asked = [tool for tool in tools if isinstance(tool, QueryTool) or tool.name in _HOW]
+    names: set[str] = set()
+    for tool in catalog.usable(exchange, [*asked, *(tool for tool in tools if tool.may_change)]):
+        if tool.may_change:
+            return names, True
+        names.add(tool.name)
+    return names, False
+
+
+def _user(exchange: Exchange) -> str:
+    user = exchange.request.user
+    if not user.is_authenticated:
+        return "You act as an anonymous user."
+    name = " ".join(str(user.get_username() or user).split())
+    return f"You act as the user {name[:_NAME_CHARS]}."
+
+
+def _models(rights: Rights, room: int) -> str:
+    """How many models may be read, and those of their names that there is room for."""
+    models = rights.models()
+    names: Sequence[str] = [model.label for model in models]
+    of_apps = len(names) > _MAX_NAMED_MODELS
+    if of_apps:
+        names = [app for app, _ in Counter(model.model._meta.app_label for model in models).most_common()]
+    beginning = f"You may read {len(models)} model{'' if len(models) == 1 else 's'}{' of the apps' if of_apps else ''}"
+    listed = ", ".join(_fitting(names, room - len(beginning) - 10))
+    return f"{beginning}{' ' if of_apps else ': '}{listed}." if listed else f"{beginning}."
+
+
+def _fitting(names: Sequence[str], room: int) -> Iterator[str]:
+    for name in names:
+        room -= len(name.encode()) + 2
+        if room < 0:
+            yield "…"
+            return
+        yield name
+
+
+def _changing(exchange: Exchange, changes: bool) -> str:
+    if changes:
+        return "Some of your tools change data; their annotations say which."
+    if not get_conf().MENTION_SWITCHED_OFF:
+        return "Your tools only read."
+    where = " in the Django admin" if apps.is_installed("django.contrib.admin") else ""
+    token = "" if has_scope(exchange.request, ACTIONS) else " and give your token the scope actions"
+    return f"Your tools only read. A person can switch actions on{where}{token}."
+
+
+def _budget(exchange: Exchange) -> list[str]:
+    said = budgets.sentence(budgets.budget_of(exchange.principal, exchange.request))
+    return [said] if said else []
+
+
+def _zone() -> str:
+    if not settings.USE_TZ:
+        return "Date-times have no time zone."
+    zone = timezone.get_current_timezone_name()[:_NAME_CHARS]
+    return f"Date-times are in the time zone {zone}; without an offset they are read in it."

@@ -1,0 +1,89 @@
+"""What a principal may write: which models, and what may be done with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.access.permissions import ALLOWED, check_scopes, decide
+from mcp_django.bridge.declared.options import OPERATIONS, Operation
+from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.policy import ways
+from mcp_django.exchange.scopes import WRITE, of_model
+from mcp_django.protocol.unknown_names import unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from django.contrib.admin import ModelAdmin
+
+    from mcp_django.bridge.declared.options import Consent
+    from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.exchange.requests import MCPRequest
+
+#: Operation → the hook of the ModelAdmin that allows it. It is asked without an object: the admin's view asks with it.
+HOOKS: Mapping[Operation, str] = {
+    "create": "has_add_permission",
+    "update": "has_change_permission",
+    "delete": "has_delete_permission",
+}
+#: Operation → the word for it in the names of permissions.
+VERBS: Mapping[Operation, str] = {"create": "add", "update": "change", "delete": "delete"}
+
+
+def may_write(model: ModelRights, operation: Operation) -> bool:
+    """Whether rows of the model may be written in this way: by its options, by its ModelAdmin, and by the scopes.
+
+    Nobody writes what cannot be read: what is there is shown before it is changed.
+    """
+    admin = model.model_mcp.model_admin
+    if admin is None or not ways.is_open(model, "record"):
+        return False
+    if operation not in model.ask_hook("get_writable", ()):
+        return False
+    scope, hook = of_model(model.label, WRITE), partial(_allows, admin, operation)
+    return decide(model.rights.request, scope, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
+
+
+def _allows(admin: ModelAdmin[Any], operation: Operation, request: MCPRequest) -> bool:
+    hook: Callable[[MCPRequest], bool] = getattr(admin, HOOKS[operation])
+    return bool(admin.admin_site.has_permission(request) and hook(request))
+
+
+def writable_models(rights: Rights, operation: Operation | None = None) -> list[ModelRights]:
+    """The models of which rows may be written, in this way or in any, in the order of their labels."""
+    ways_to_write = OPERATIONS if operation is None else (operation,)
+    return [model for model in rights.models() if any(may_write(model, one) for one in ways_to_write)]
+
+
+def find(rights: Rights, label: str, operation: Operation | None = None) -> ModelRights:
+    """The model of a name. Raises InvalidQuery with those that may be written, and InsufficientScope."""
+    model = rights.of_label(label.lower())
+    operations: Sequence[Operation] = OPERATIONS if operation is None else (operation,)
+    if model is not None and any(may_write(model, one) for one in operations):
+        return model
+    check_scopes(rights.request, lambda: _could_write(rights, label.lower(), operations))
+    allowed = [one.label for one in writable_models(rights, operation)]
+    what = "model that you may write" if operation is None else f"model of which you may {operation} rows"
+    raise InvalidQuery.one("model", unknown_name(what, label, allowed), label)
+
+
+def _could_write(rights: Rights, label: str, operations: Sequence[Operation]) -> bool:
+    """Whether it would be allowed with more scopes. Rights are read anew: they depend on the scopes."""
+    model = type(rights).of(rights.site, rights.request).of_label(label)
+    return model is not None and any(may_write(model, one) for one in operations)
+
+
+def consent_of(model: ModelRights, operation: Operation) -> Consent:
+    """What the operation needs besides a confirmed preview. If the project's hook fails, a person is asked."""
+    found: Mapping[Operation, Consent] = model.ask_hook("get_consent", {})
+    return found.get(operation, "ask")
+
+
+def admin_of(model: ModelRights) -> ModelAdmin[Any]:
+    """The ModelAdmin through which the model is written. Raises LookupError, as where it was unregistered meanwhile."""
+    admin = model.model_mcp.model_admin
+    if admin is None:
+        raise LookupError(f"{model.label} is no longer in the admin")
+    return admin

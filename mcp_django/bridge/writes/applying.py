@@ -1,0 +1,227 @@
+"""Previews a change, asks for the consent that it needs, and makes it once.
+
+The order is: check, ask, claim, write. Nothing before the claim may have an effect, since a question lets a call begin
+again from the top.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from django.utils.crypto import salted_hmac
+from pydantic_core import from_json
+
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tasks.callers import can_own
+from mcp_django.bridge.tools import confirmations
+from mcp_django.bridge.uploads.files import keep_files
+from mcp_django.bridge.writes import deletions, proposals, store
+from mcp_django.bridge.writes.answers import answer_of, can_begin_again, url_of, waits
+from mcp_django.bridge.writes.run import Run, StaleView
+from mcp_django.exceptions import MissingCapability, ToolError
+from mcp_django.exchange.questions import digest
+from mcp_django.models import Change
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Consent, Operation
+    from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.exchange.exchange import Exchange
+
+State = Change.State
+
+#: The most characters of a question, which a client shows to its user.
+_MAX_QUESTION = 2_000
+_CUT = "…\n\nNot all of it is shown here."
+#: The most bytes of arguments that are kept while a change waits for a person.
+_MAX_KEPT_BYTES = 100_000
+_AGAIN = "Call again without confirm for another one."
+_NOTHING: JSON = {"type": "object", "properties": {}}
+
+
+class Proposed(Protocol):
+    """A change that was read and allowed: a Proposal or a Deletion."""
+
+    operation: Operation
+    rights: ModelRights
+
+    @property
+    def keys(self) -> list[Any]:
+        """The primary keys of the rows."""
+
+    @property
+    def consent(self) -> Consent:
+        """What it needs beside a confirmed preview."""
+
+    @property
+    def row_count(self) -> int:
+        """How many rows are written, with those of inlines."""
+
+    @property
+    def arguments(self) -> JSON:
+        """What is proposed, whichever way it was spelled."""
+
+    @property
+    def state(self) -> JSON | None:
+        """What it was proposed for: the rows as they are."""
+
+    def preview(self) -> JSON: ...
+
+    def question(self) -> str: ...
+
+    def apply(self, by: str) -> JSON: ...
+
+
+def propose(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+    rights = Rights(exchange.site, exchange.request, from_primary=True)
+    if operation == "delete":
+        return deletions.propose(rights, arguments)
+    return proposals.propose(rights, operation, arguments)
+
+
+# Previews.
+
+
+def preview(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
+    """What the change would do, and the token that confirms it. Nothing is written."""
+    proposed = propose(exchange, operation, arguments)
+    shown = proposed.preview()
+    token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
+    notes = [*shown.pop("notes", []), f"Nothing was changed. To make the change, call {operation}_record with confirm."]
+    if proposed.consent == "ask":
+        notes.append("The user is asked before it is made.")
+    return {"status": "preview", **shown, "confirm": token, "notes": notes}
+
+
+# Confirmed changes.
+
+
+def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
+    """Make a change that was previewed, once. A repeated call gets the answer of the first one."""
+    known = _confirmed(exchange, operation, arguments)
+    if known is not None and not can_begin_again(known):
+        return _repeated(exchange, known)
+    check = partial(_checked, exchange, operation, arguments)
+    proposed = check()
+    if known is not None:
+        is_mine = store.claim(known)
+    else:
+        must_wait = proposed.consent == "ask" and not _is_agreed(exchange, proposed, arguments)
+        if must_wait:
+            _check_can_wait(exchange, arguments)
+        known = store.make(exchange, operation, proposed.rights.label, proposed.keys, arguments, waits=must_wait)
+        if known is not None and must_wait:
+            keep_files(exchange, known.expires_at)
+            return answer_of(exchange, known)
+        is_mine = known is not None
+    if known is not None and is_mine:
+        with suppress(store.Overtaken):
+            return Run(exchange, known, check, has_waited=False).write()
+    # Another call with the same token was faster.
+    known = _confirmed(exchange, operation, arguments)
+    if known is None:
+        raise ToolError("Another call with this token has failed meanwhile. Nothing was changed. Call again.")
+    return _repeated(exchange, known)
+
+
+def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
+    """Make a change that its user has agreed to. The digest ``shown`` names what the user was shown.
+
+    Raises StaleView if the rows differ by now, NotWaiting, ToolError, InvalidQuery and what the project raises.
+    """
+
+    def check() -> Proposed:
+        proposed = propose(exchange, operation, arguments)
+        if shown_as(proposed) != shown:
+            raise StaleView
+        return proposed
+
+    operation, arguments = _waiting(waiting)
+    check()
+    if not store.claim(waiting):
+        raise NotWaiting
+    try:
+        return Run(exchange, waiting, check, has_waited=True).write()
+    except store.Overtaken:
+        raise NotWaiting from None
+
+
+def propose_waiting(exchange: Exchange, waiting: Change) -> Proposed:
+    """What a change that waits would do now. Raises NotWaiting, InvalidQuery and ToolError."""
+    return propose(exchange, *_waiting(waiting))
+
+
+def _waiting(change: Change) -> tuple[Operation, JSON]:
+    if not waits(change):
+        raise NotWaiting
+    return cast("Operation", change.operation), from_json(change.arguments)
+
+
+class NotWaiting(Exception):
+    """The change does not wait for anybody any more."""
+
+
+def shown_as(proposed: Proposed) -> str:
+    """Names a change and the rows that it is for, as a page shows both.
+
+    It is keyed: otherwise anybody who sees it could find out the hidden values of a row by trying them.
+    """
+    text = digest([proposed.arguments, proposed.state])
+    return salted_hmac("mcp_django.writes.shown", text, algorithm="sha256").hexdigest()
+
+
+def _confirmed(exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+    try:
+        return store.confirmed_by(arguments["confirm"], exchange, operation, arguments)
+    except LookupError:
+        raise confirmations.refused(f"This is no token for this call. {_AGAIN}") from None
+
+
+def _repeated(exchange: Exchange, known: Change) -> JSON:
+    answer = answer_of(exchange, known)
+    return {**answer, "replayed": True} if known.state == State.APPLIED else answer
+
+
+def _checked(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
+    """The change that the token confirms, for the rows as they are. Raises InvalidQuery and ToolError."""
+    proposed = propose(exchange, operation, arguments)
+    what = [operation, proposed.arguments]
+    confirmation = confirmations.read(exchange, what, arguments["confirm"], again=_AGAIN)
+    confirmation.check(proposed.state, "What is there has changed since.")
+    return proposed
+
+
+def _is_agreed(exchange: Exchange, proposed: Proposed, arguments: JSON) -> bool:
+    """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal."""
+    try:
+        # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.
+        answer = exchange.elicit(_question(proposed, arguments.get("reason")), _NOTHING, key="consent")
+    except MissingCapability:
+        return False
+    if not answer.accepted:
+        raise ToolError("The user did not agree. Nothing was changed.")
+    return True
+
+
+def _question(proposed: Proposed, reason: str | None) -> str:
+    why = f"\n\nThe agent says why: {printable(reason)[: store.MAX_REASON]}" if reason else ""
+    text, room = proposed.question(), _MAX_QUESTION - len(why)
+    return (text if len(text) <= room else text[: room - len(_CUT)] + _CUT) + why
+
+
+def _check_can_wait(exchange: Exchange, arguments: JSON) -> None:
+    """Raises ToolError where the user could not agree later either."""
+    if url_of(exchange.request) is None or not can_own(exchange.principal):
+        raise ToolError(
+            "The user must agree. This client cannot ask, and the page of the admin for it is not served to this user. "
+            "Nothing was changed."
+        )
+    if len(encode(arguments)) > _MAX_KEPT_BYTES:
+        raise ToolError(
+            "The user must agree, this client cannot ask, and this is too large to wait. Nothing was changed."
+        )

@@ -1,0 +1,245 @@
+"""A delete as an agent proposes it: what would go with the rows, and what holds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db import models, router
+from django.http import Http404, QueryDict
+
+from mcp_django.bridge.resources import rules
+from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
+from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.reading.keys import no_record
+from mcp_django.bridge.writes import access, pages, states
+from mcp_django.bridge.writes.messages import names_of, refusals, said_by
+from mcp_django.bridge.writes.pages import Refused
+from mcp_django.bridge.writes.twin import Pass, twin_of
+from mcp_django.core.compat.admin import cascade_of, key_for_url
+from mcp_django.core.compat.requests import freeze
+from mcp_django.exceptions import ToolError, field_error
+from mcp_django.protocol.names import printable
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Consent, Operation
+    from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.exchange.requests import MCPRequest
+
+#: Rows of one call.
+MAX_ROWS = 50
+#: Rows that may depend on them: all are read, most of them by the admin too.
+_MAX_CASCADE = 10_000
+_AT_ONCE = 500
+#: The admin's own action, by which it deletes several rows.
+_DELETE_SELECTED = "delete_selected"
+
+
+@dataclass
+class Deletion:
+    """Rows that are to be deleted, with all that Django deletes with them. Raises ToolError where that is too much."""
+
+    rights: ModelRights
+    objects: Sequence[models.Model]
+
+    operation: Operation = "delete"
+
+    def __post_init__(self) -> None:
+        found = cascade_of(self.objects, router.db_for_write(self.rights.model), most=_MAX_CASCADE)
+        if found is None:
+            raise ToolError(
+                f"More than {_MAX_CASCADE:,} records depend on these. Nothing was changed. Name fewer, or let a person "
+                "delete them in the admin."
+            )
+        self._deleted, self._unlinked, self._protecting = found
+
+    @property
+    def request(self) -> MCPRequest:
+        return self.rights.rights.request
+
+    @property
+    def keys(self) -> list[Any]:
+        return [one.pk for one in self.objects]
+
+    @property
+    def consent(self) -> Consent:
+        return access.consent_of(self.rights, self.operation)
+
+    @property
+    def row_count(self) -> int:
+        return len(self.objects)
+
+    @property
+    def arguments(self) -> JSON:
+        return {"model": self.rights.label, "ids": sorted(map(str, self.keys))}
+
+    @cached_property
+    def state(self) -> JSON:
+        """The rows as they are, and how many others are deleted with them or lose their link."""
+        of_rows = {str(one.pk): states.texts(states.values_of(one)) for one in self.objects}
+        return {
+            "rows": of_rows,
+            "deleted": self._counted(self._deleted),
+            "unlinked": self._counted(self._unlinked),
+        }
+
+    def preview(self) -> JSON:
+        """What would be deleted, as counts of records. Raises ToolError where the admin refuses."""
+        self._check()
+        found: JSON = {"ids": list(map(str, self.keys)), "deleted": self._seen(self._deleted)}
+        if unlinked := self._seen(self._unlinked):
+            found["unlinked"] = unlinked
+        found["notes"] = ["What is deleted cannot be restored."]
+        return found
+
+    def question(self) -> str:
+        """The preview as text for the person who is asked. It is equal in each run."""
+        named = ", ".join(printable(str(key)) for key in islice(self.keys, 10)) + (", …" if len(self.keys) > 10 else "")
+        lines = [f"Delete {len(self.keys)} of {self.rights.label}: {named}.", "", "Deleted are:"]
+        lines += [f"- {count} of {label}" for label, count in self._seen(self._deleted).items()]
+        if unlinked := self._seen(self._unlinked):
+            lines += ["Records that lose their link:"]
+            lines += [f"- {count} of {label}" for label, count in unlinked.items()]
+        return "\n".join(lines)
+
+    def apply(self, by: str) -> JSON:
+        """Delete the rows. Raises ToolError where the admin refuses."""
+        self._check()
+        # Django sets the primary keys of deleted objects to None.
+        deleted, names = self._seen(self._deleted), names_of(self.rights.label, self.objects)
+        keys, here = list(map(str, self.keys)), Pass(writes=True)
+        with refusals(self.rights, self.keys), _said_in_history(self.rights.model, self.request.user, keys, by):
+            asked = self._send(here)
+            if not here.is_done:
+                raise Refused(None, asked)
+        found: JSON = {"ids": keys, "deleted": deleted}
+        if said := said_by(asked, names):
+            found["messages"] = said
+        return found
+
+    # What the admin says.
+
+    def _check(self) -> None:
+        """Raises ToolError where the page of the admin would not delete the rows."""
+        here = Pass(writes=False)
+        with refusals(self.rights, self.keys):
+            if len(self.objects) == 1:
+                asked = pages.request_for(self._admin, self.request, "GET", "delete", self.objects[0].pk)
+                response = self._view(here, asked)
+            else:
+                asked = pages.request_for(self._admin, self.request, "POST", "changelist")
+                response = self._run_action(here, asked)
+            context = getattr(response, "context_data", None) or {}
+            if "perms_lacking" not in context:
+                raise Refused(response, asked)
+        if context["perms_lacking"]:
+            raise ToolError(f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed.")
+        if context["protected"] or self._protecting:
+            held_by = self._in_words(self._protecting) or "other records"
+            raise ToolError(f"These records would have to be deleted first: {held_by}. Nothing was changed.")
+
+    def _send(self, here: Pass) -> MCPRequest:
+        several = len(self.objects) > 1
+        page = ("changelist",) if several else ("delete", self.objects[0].pk)
+        asked = pages.request_for(self._admin, self.request, "POST", *page)
+        posted = QueryDict(mutable=True)
+        posted["post"] = "yes"
+        if several:
+            posted["action"] = _DELETE_SELECTED
+            posted.setlist(ACTION_CHECKBOX_NAME, list(map(str, self.keys)))
+        freeze(posted)
+        asked.POST = posted
+        if several:
+            self._run_action(here, asked)
+        else:
+            self._view(here, asked)
+        return asked
+
+    def _view(self, here: Pass, asked: MCPRequest) -> Any:
+        try:
+            return twin_of(self._admin, here).delete_view(asked, key_for_url(self.objects[0].pk))
+        except Http404:
+            raise Refused(None, asked) from None
+
+    def _run_action(self, here: Pass, asked: MCPRequest) -> Any:
+        twin = twin_of(self._admin, here)
+        found = twin.get_actions(asked).get(_DELETE_SELECTED)
+        if found is None:
+            raise ToolError(
+                "The admin does not delete several records of this model at once. Give one id in each call."
+            )
+        function = found[0] if isinstance(found, tuple) else found.func
+        chosen = twin.get_queryset(asked).filter(pk__in=self.keys)
+        if chosen.count() != len(self.objects):
+            # The options show rows that the admin's action would leave out.
+            raise Refused(None, asked)
+        return function(twin, asked, chosen)
+
+    @property
+    def _admin(self) -> Any:
+        return access.admin_of(self.rights)
+
+    # What goes with the rows.
+
+    def _counted(self, objects: Iterable[models.Model]) -> Mapping[str, int]:
+        return Counter(one._meta.label_lower for one in objects)
+
+    def _seen(self, objects: Iterable[models.Model]) -> dict[str, int]:
+        """How many of the objects there are: by model of those that the agent may see, and of all others together."""
+        by_model: dict[Any, list[Any]] = {}
+        for one in objects:
+            by_model.setdefault(type(one), []).append(one.pk)
+        found: dict[str, int] = {}
+        hidden = 0
+        for model, keys in by_model.items():
+            rights = self.rights.rights.of_model(model)
+            seen = (
+                sum(len(some) for some in map(partial(visible_rows.visible_keys, rights), _parts(keys)))
+                if rights
+                else 0
+            )
+            hidden += len(keys) - seen
+            if rights is not None and seen:
+                found[rights.label] = seen
+        return {**found, **({"other records": hidden} if hidden else {})}
+
+    def _in_words(self, objects: Iterable[models.Model]) -> str:
+        return ", ".join(f"{count} of {label}" for label, count in self._seen(objects).items())
+
+
+def propose(rights: Rights, arguments: JSON) -> Deletion:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+    model = access.find(rights, arguments["model"], "delete")
+    ids = list(dict.fromkeys(arguments["ids"]))
+    seen = visible_rows.visible_keys(model, ids)
+    found = {str(row.pk): row for row in model.rows().filter(pk__in=list(seen))} if seen else {}
+    errors = [field_error("ids", no_record(model, key), key) for key in ids if str(key) not in found]
+    if errors:
+        why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
+        raise ToolError(why, errors[:MAX_MISTAKES])
+    return Deletion(model, [found[key] for key in sorted(found)])
+
+
+def _parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
+
+
+@contextmanager
+def _said_in_history(model: Any, user: Any, keys: Sequence[str], by: str) -> Iterator[None]:
+    """Write the words ``by`` into the entries that the admin makes for deleted rows within the block."""
+    from django.contrib.admin.models import DELETION, LogEntry
+    from django.contrib.contenttypes.models import ContentType
+
+    content_type = ContentType.objects.get_for_model(model, for_concrete_model=False)
+    entries = LogEntry.objects.using(router.db_for_write(LogEntry))
+    last = entries.aggregate(last=models.Max("pk"))["last"] or 0
+    yield
+    made = entries.filter(pk__gt=last, action_flag=DELETION, user_id=user.pk, content_type=content_type)
+    made.filter(object_id__in=keys).update(change_message=f"{by[:1].upper()}{by[1:]}.")

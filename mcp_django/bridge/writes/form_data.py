@@ -1,0 +1,203 @@
+"""What a browser would send of a form: each value as its widget writes it, under the names that its widget reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+from django import forms
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
+from django.forms.boundfield import BoundField
+from django.forms.models import ModelChoiceIterator
+from django.forms.widgets import ChoiceWidget
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+
+from mcp_django.bridge.writes.exact_forms import moments_in_utc
+from mcp_django.core.compat.requests import freeze
+
+#: The methods of a widget that a project may override so that only the rendered widget tells what a browser sends.
+_TELLING = ("render", "get_context", "value_from_datadict", "use_required_attribute")
+_KNOWN_MODULES = ("django.forms.", "django.contrib.admin.", "django.contrib.postgres.", "django.contrib.auth.")
+
+
+def is_disabled(bound: BoundField) -> bool:
+    """Whether a browser sends nothing of the field."""
+    return bool(bound.field.disabled or bound.field.widget.attrs.get("disabled"))
+
+
+class FormData:
+    """Names and values as a browser sends them, and files."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[str]] = {}
+        self.files: MultiValueDict[str, Any] = MultiValueDict()
+
+    def add(self, name: str, *values: object) -> None:
+        """Add values to a name; none of them adds nothing."""
+        if values:
+            self._values.setdefault(name, []).extend(map(str, values))
+
+    def write(self, bound: BoundField, value: Any) -> None:
+        """Write a value of a field, as its ``initial`` would be."""
+        field = bound.field
+        if is_disabled(bound):
+            return
+        with moments_in_utc(field):
+            self._write(field.widget, bound.html_name, field.prepare_value(value))
+            if field.show_hidden_initial:
+                self._write(field.hidden_widget(), bound.html_initial_name, field.prepare_value(bound.initial))
+
+    def post(self) -> QueryDict:
+        """The data as ``request.POST`` has it."""
+        data = QueryDict(mutable=True)
+        for name, values in self._values.items():
+            data.setlist(name, values)
+        freeze(data)
+        return data
+
+    @property
+    def values(self) -> Mapping[str, list[str]]:
+        """Each name with its values, as texts."""
+        return self._values
+
+    def _write(self, widget: Any, name: str, value: Any) -> None:
+        if isinstance(widget, RelatedFieldWidgetWrapper):
+            widget = widget.widget
+        if not _is_known(type(widget)):
+            self._write_rendered(widget, name, value)
+            return
+        match widget:
+            case forms.MultiWidget():
+                parts = list(value if isinstance(value, list | tuple) else widget.decompress(value) or ())
+                named: Any = widget.widgets_names  # type: ignore[attr-defined]
+                for index, (part, suffix) in enumerate(zip(widget.widgets, named, strict=True)):
+                    self._write(part, f"{name}{suffix}", parts[index] if index < len(parts) else None)
+            case forms.SelectDateWidget():
+                for unit, shown in widget.format_value(value).items():
+                    self.add(f"{name}_{unit}", "" if shown is None else shown)
+            case forms.FileInput():
+                return  # Nothing: the file stays.
+            case forms.CheckboxInput():
+                if widget.check_test(value):
+                    self.add(name, widget.format_value(value) or "on")
+            case ChoiceWidget():
+                chosen = widget.format_value(value)
+                chosen = list(chosen) if isinstance(chosen, list | tuple | set) else [chosen]
+                if widget.allow_multiple_selected:
+                    self.add(name, *chosen)
+                elif isinstance(widget, forms.Select) and chosen in ([], [""]):
+                    self.add(name, _unchosen(widget.choices))
+                else:
+                    self.add(name, *(chosen[:1] or [""]))
+            case forms.PasswordInput():
+                self.add(name, "")
+            # The format of the language may leave out seconds. Every language reads the ISO format too.
+            case forms.DateTimeInput() | forms.TimeInput() if widget.format is None and _has_seconds(value):
+                self.add(name, value)
+            case _:
+                text = widget.format_value(value)
+                self.add(name, "" if text is None else text)
+
+    def _write_rendered(self, widget: Any, name: str, value: Any) -> None:
+        html = widget.render(name, value, attrs={"id": f"id_{name}"})
+        for sent, values in Inputs(html).values.items():
+            self.add(sent, *values)
+
+
+def _unchosen(choices: Any) -> str:
+    """What a select sends in which nothing is chosen: its empty option, or else the first one."""
+    values = (str(value) for value, _ in _flat(choices))
+    if isinstance(choices, ModelChoiceIterator):
+        # The empty option is the first one, or there is none. There may be very many others.
+        return next(values, "")
+    found = list(values)
+    return found[0] if found and "" not in found else ""
+
+
+def _flat(choices: Any) -> Iterator[tuple[Any, Any]]:
+    for value, label in choices:
+        if isinstance(label, list | tuple):
+            yield from _flat(label)
+        else:
+            yield value, label
+
+
+def _is_known(cls: type[Any]) -> bool:
+    """Whether what a browser sends of the widget follows from its ``format_value`` and ``decompress``."""
+    return all(
+        vars(base).keys().isdisjoint(_TELLING) or base.__module__.startswith(_KNOWN_MODULES)
+        for base in cls.__mro__
+        if base is not object
+    )
+
+
+def _has_seconds(value: Any) -> bool:
+    return bool(getattr(value, "second", 0) or getattr(value, "microsecond", 0))
+
+
+class Inputs(HTMLParser):
+    """What a browser sends of some HTML that nobody has touched."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.values: dict[str, list[str]] = {}
+        self._select: dict[str, Any] | None = None
+        self._text: tuple[str, list[str]] | None = None
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        name = found.get("name", "")
+        match tag:
+            case "input" if name and "disabled" not in found:
+                self._input(name, found)
+            case "textarea" if name and "disabled" not in found:
+                self._text = name, []
+            case "select":
+                self._select = {
+                    "name": name if "disabled" not in found else "",
+                    "options": [],
+                    "all": "multiple" in found,
+                }
+            case "option" if self._select is not None:
+                if "disabled" not in found:
+                    self._select["options"].append((found.get("value"), "selected" in found, []))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._text is not None:
+            name, parts = self._text
+            self._add(name, "".join(parts).removeprefix("\n"))
+            self._text = None
+        elif tag == "select" and self._select is not None:
+            self._end_select(self._select)
+            self._select = None
+
+    def handle_data(self, data: str) -> None:
+        if self._text is not None:
+            self._text[1].append(data)
+        elif self._select is not None and self._select["options"]:
+            self._select["options"][-1][2].append(data)
+
+    def _input(self, name: str, found: Mapping[str, str]) -> None:
+        match found.get("type", "text").lower():
+            case "submit" | "button" | "image" | "reset" | "file":
+                return
+            case "checkbox" | "radio":
+                if "checked" in found:
+                    self._add(name, found.get("value", "on"))
+            case _:
+                self._add(name, found.get("value", ""))
+
+    def _end_select(self, select: Mapping[str, Any]) -> None:
+        options = [(value if value is not None else "".join(text).strip(), on) for value, on, text in select["options"]]
+        chosen = [value for value, on in options if on]
+        if not chosen and not select["all"]:
+            chosen = [value for value, _ in options[:1]]
+        for value in chosen if select["all"] else chosen[-1:]:
+            if select["name"]:
+                self._add(select["name"], value)
+
+    def _add(self, name: str, value: str) -> None:
+        self.values.setdefault(name, []).append(value)

@@ -1,0 +1,127 @@
+"""What the forms of a page say is wrong, by the names that the agent knows, and without what it must not learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.writes.filling import GivenForm
+from mcp_django.exceptions import FieldError, field_error
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.writes.fields import WritableForm, WritableInline
+    from mcp_django.bridge.writes.filling import Given
+    from mcp_django.bridge.writes.pages import FormPage
+
+#: Rows with the same value that are looked at, for one that the agent sees.
+_MAX_LOOKED_AT = 100
+
+
+def errors_of(given: Given, page: FormPage, inlines: Mapping[str, WritableInline]) -> list[FieldError]:
+    """What the forms of a page say is wrong."""
+    found = list(_errors_of_form(page.form, given.main.form, given.main))
+    for name, inline in inlines.items():
+        place = f"rows.{name}"
+        shown = next((one for one in page.inlines if one.formset.prefix == inline.inline.formset.prefix), None)
+        if shown is None:
+            continue
+        found += [field_error(place, text) for text in _texts_of_rows(shown.formset)]
+        by_index = {one.index: one for one in given.rows.get(name, ())}
+        for index, form in enumerate(shown.formset.forms):
+            row = inline.inline.forms[index]
+            if row.row is not None and str(row.row.pk) not in inline.seen:
+                found += [field_error(place, "the form refuses it because of other rows.")] if form.errors else []
+                continue
+            known = by_index.get(index) or GivenForm(inline.form_of(row), place)
+            found += _errors_of_form(form, known.form, known)
+    return found or [field_error("values", "the form refuses it because of what only a person can change.")]
+
+
+def _texts_of_rows(formset: Any) -> Iterator[str]:
+    """What is wrong with the rows of an inline together."""
+    for error in formset.non_form_errors().as_data():
+        if error.code == "deleting_protected":
+            # Its text names the rows that hold it.
+            yield "a row cannot be deleted: other records would have to be deleted first."
+        else:
+            yield from map(str, error.messages)
+
+
+def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterator[FieldError]:
+    is_hidden = False
+    for name, errors in form.errors.as_data().items():
+        for error in errors:
+            if name not in known.fields and name != "__all__":
+                is_hidden = True
+                continue
+            place = given.place if name == "__all__" else f"{given.place}.{name}"
+            for text in _texts_of(error, form, known.rights):
+                stored = given.form.form.initial.get(name)
+                is_stored = name in known.fields and name not in given.values and stored not in (None, "", [])
+                yield field_error(place, f"what is stored is not accepted any more: {text}" if is_stored else text)
+    if is_hidden:
+        yield field_error(given.place, "the form refuses it because of a field that only a person can fill in.")
+
+
+# Other rows with the same value.
+
+
+def _texts_of(error: ValidationError, form: Any, rights: ModelRights) -> Iterator[str]:
+    """The texts of an error. They do not reveal that a row which the agent cannot see has the same value."""
+    alike = _alike(error, form.instance, rights)
+    if alike is not None and not _is_seen(alike, form.instance, rights):
+        yield "this value cannot be used."
+        return
+    yield from map(str, error.messages)
+
+
+def _alike(error: ValidationError, row: models.Model, rights: ModelRights) -> models.Q | None:
+    """The condition for another row that makes a value refused: empty if unknown, None if no row is the reason."""
+    params: Mapping[str, Any] = error.params or {}
+    match error.code:
+        case "unique" | "unique_together":
+            return _same_values(params.get("unique_check") or (), row, rights)
+        case "unique_for_date":
+            return _same_values([params["field"]], row, rights) & _same_date(params, row)
+    for constraint in _constraints_on_others(row):
+        by_code = error.code is not None and error.code == constraint.violation_error_code
+        if by_code or str(error.message) == str(constraint.get_violation_error_message()):
+            same = _same_values(getattr(constraint, "fields", ()), row, rights)
+            return same & (getattr(constraint, "condition", None) or models.Q()) if same else same
+    return None
+
+
+def _constraints_on_others(row: models.Model) -> Iterator[models.BaseConstraint]:
+    """The constraints of a row that other rows may make it violate."""
+    for _, constraints in row.get_constraints():
+        yield from (one for one in constraints if not isinstance(one, models.CheckConstraint))
+
+
+def _same_values(names: Any, row: models.Model, rights: ModelRights) -> models.Q:
+    """A condition for the same values; empty if one is of a field that the agent may not read."""
+    columns = [rights.own_column(name) for name in names]
+    if None in columns:
+        return models.Q()
+    return models.Q(**{one.attname: getattr(row, one.attname) for one in columns if one is not None})
+
+
+def _same_date(params: Mapping[str, Any], row: models.Model) -> models.Q:
+    name, lookup = params["date_field"], params["lookup_type"]
+    moment = getattr(row, name)
+    units = ("year", "month", "day") if lookup == "date" else (lookup,)
+    return models.Q(**{f"{name}__{unit}": getattr(moment, unit) for unit in units})
+
+
+def _is_seen(alike: models.Q, row: models.Model, rights: ModelRights) -> bool:
+    """Whether the agent sees another row that is like this one."""
+    if not alike:
+        return False
+    found = rights.rows().filter(alike)
+    if not row._state.adding:
+        found = found.exclude(pk=row.pk)
+    return bool(visible_rows.visible_keys(rights, list(found.values_list("pk", flat=True)[:_MAX_LOOKED_AT])))

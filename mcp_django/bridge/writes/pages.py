@@ -1,0 +1,198 @@
+"""The pages of a twin: its forms as a GET shows them, and what comes of sending one back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django.contrib.admin import ModelAdmin
+from django.core.exceptions import DisallowedHost
+from django.db import router, transaction
+from django.http import Http404
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+
+from mcp_django.bridge.writes.form_data import FormData
+from mcp_django.bridge.writes.twin import Pass, Stop, twin_of
+from mcp_django.conf import get_conf
+from mcp_django.core.compat.admin import key_for_url, names_in_fieldsets
+from mcp_django.core.compat.requests import without_csrf
+
+if TYPE_CHECKING:
+    from django.http.response import HttpResponseBase
+
+    from mcp_django.exchange.requests import MCPRequest
+
+
+class Refused(Exception):
+    """The admin answers neither with its form nor with a row: it refuses, or leads elsewhere."""
+
+    def __init__(self, response: HttpResponseBase | None, request: MCPRequest) -> None:
+        super().__init__()
+        self.response = response
+        self.request = request
+
+
+@dataclass
+class InlineForm:
+    """One row of an inline: its form, the names that can be filled in, and the row that it shows."""
+
+    form: Any
+    names: list[str]
+    row: Any
+    can_delete: bool
+
+
+@dataclass
+class Inline:
+    """An inline of a page, with the forms of its rows and those for new ones."""
+
+    inline: Any
+    formset: Any
+    forms: list[InlineForm]
+    can_add: bool
+    #: The names of the fields of a new row.
+    new_names: list[str]
+    #: Whether it stands in a row of another inline, as django-nested-admin has them. Then it is sent as it is.
+    is_nested: bool = False
+
+
+@dataclass
+class FormPage:
+    """The form of an object, or of a new one, as the page shows it."""
+
+    form: Any
+    #: The names of the fields that can be filled in.
+    names: list[str]
+    inlines: list[Inline] = field(default_factory=list)
+
+
+def open_page(admin: ModelAdmin[Any], request: MCPRequest, key: Any = None) -> FormPage:
+    """The page of an object by its key, or the one for a new object. Raises Refused and PermissionDenied."""
+    asked = request_for(admin, request, "GET", *page_name(key))
+    here = Pass(writes=False)
+    return _page_of(_view(admin, asked, here, key), asked)
+
+
+@dataclass
+class Sent:
+    """What came of sending a form: a page with errors, or a row that is saved, or would be."""
+
+    here: Pass
+    request: MCPRequest
+    #: The page that shows what is wrong.
+    page: FormPage | None = None
+
+
+def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, here: Pass, key: Any = None) -> Sent:
+    """Send a filled form. Unless ``here.writes``, nothing is written. Raises Refused and PermissionDenied."""
+    asked = request_for(admin, request, "POST", *page_name(key))
+    asked.POST, asked.FILES = data.post(), data.files
+    try:
+        # A transaction of our own, since a project may override the view that begins one.
+        with transaction.atomic(using=router.db_for_write(admin.model)):
+            response = _view(admin, asked, here, key)
+            if not here.is_done:
+                return Sent(here, asked, _page_of(response, asked))
+    except Stop:
+        pass
+    return Sent(here, asked)
+
+
+def _view(admin: ModelAdmin[Any], request: MCPRequest, here: Pass, key: Any) -> HttpResponseBase:
+    if _name_of(admin, page_name(key)[0]) not in {getattr(one, "name", None) for one in admin.get_urls()}:
+        raise Refused(None, request)  # The project has removed the page's URL, but not its view.
+    twin = twin_of(admin, here)
+    try:
+        response: HttpResponseBase = (
+            twin.add_view(request) if key is None else twin.change_view(request, key_for_url(key))
+        )
+    except Http404:
+        raise Refused(None, request) from None
+    return response
+
+
+def _page_of(response: Any, request: MCPRequest) -> FormPage:
+    context = getattr(response, "context_data", None) or {}
+    # A form that another ModelAdmin has made lacks our hooks: a preview would save it instead of ending there.
+    if "adminform" not in context or not hasattr(context["adminform"].form, "mcp_stored"):
+        raise Refused(response, request)
+    admin_form = context["adminform"]
+    shown = [name for name in names_in_fieldsets(admin_form.fieldsets) if name in admin_form.form.fields]
+    names = [name for name in dict.fromkeys(shown) if name not in admin_form.readonly_fields]
+    inlines = [_inline(one) for one in context.get("inline_admin_formsets") or ()]
+    return FormPage(admin_form.form, names, [*inlines, *_nested(inlines)])
+
+
+def _nested(inlines: Iterable[Inline]) -> Iterator[Inline]:
+    """The inlines in the rows of inlines, and those in their rows."""
+    for row in chain.from_iterable(inline.forms for inline in inlines):
+        found = [replace(_inline(shown), is_nested=True) for shown in getattr(row.form, "inlines", None) or ()]
+        yield from (*found, *_nested(found))
+
+
+def _inline(shown: Any) -> Inline:
+    found, real = list(_inline_forms(shown)), set(map(id, shown.formset.forms))
+    # The last one is the template of a new row.
+    forms = [one for one in found if id(one.form) in real]
+    new_names = found[-1].names if found else []
+    return Inline(shown.opts, shown.formset, forms, bool(shown.has_add_permission), new_names)
+
+
+def _inline_forms(shown: Any) -> Iterator[InlineForm]:
+    can_delete = bool(shown.formset.can_delete and shown.has_delete_permission)
+    for one in shown:
+        names = [name for name in names_in_fieldsets(one.fieldsets) if name in one.form.fields]
+        keys = [one.pk_field().field.name] if one.needs_explicit_pk_field() else []
+        owner: Any = one.fk_field()
+        keys += [owner.field.name] if owner else []
+        editable = [name for name in names if name not in one.readonly_fields]
+        yield InlineForm(one.form, list(dict.fromkeys([*keys, *editable])), one.original, can_delete)
+
+
+def page_name(key: Any) -> tuple[str, *tuple[Any, ...]]:
+    return ("add",) if key is None else ("change", key)
+
+
+def _name_of(admin: ModelAdmin[Any], page: str) -> str:
+    """The name of the URL of a page."""
+    return f"{admin.opts.app_label}_{admin.opts.model_name}_{page}"
+
+
+def page_path(admin: ModelAdmin[Any], page: str, *keys: Any) -> str | None:
+    """The path of a page of a model in the admin: "add", "change" of a key, "changelist". None if it is not served."""
+    name = f"admin:{_name_of(admin, page)}"
+    try:
+        return reverse(name, args=list(map(key_for_url, keys)), current_app=admin.admin_site.name)
+    except NoReverseMatch:
+        return None
+
+
+def request_for(admin: ModelAdmin[Any], request: MCPRequest, method: str, page: str, *keys: Any) -> MCPRequest:
+    """A request of the same caller as a browser makes it to a page of the admin."""
+    made = request.copy().for_principal(request.mcp.principal)
+    made.mcp, made.method = request.mcp, method
+    made.META = {**made.META, "REQUEST_METHOD": method, "QUERY_STRING": ""}
+    path = page_path(admin, page, *keys)
+    if path is not None:
+        made.path = made.path_info = path
+        with suppress(Resolver404):
+            made.resolver_match = resolve(path)
+    without_csrf(made)
+    _allow_host(made)
+    return made
+
+
+def _allow_host(request: MCPRequest) -> None:
+    """Let a request without an HTTP client have the host of BASE_URL, which ALLOWED_HOSTS may lack.
+
+    The admin asks for the host once a row is saved.
+    """
+    try:
+        request.get_host()
+    except DisallowedHost:
+        host = urlsplit(get_conf().BASE_URL).netloc
+        request.get_host = lambda: host  # type: ignore[method-assign]

@@ -1,0 +1,337 @@
+"""A change as an agent proposes it: read, allowed, shown, and written once it is confirmed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.core.files import File
+from django.db import models, router, transaction
+from django.utils.text import Truncator, slugify
+
+from mcp_django.bridge.declared.options import Consent, Operation
+from mcp_django.bridge.resources import rules, uris
+from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
+from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.reading import rows
+from mcp_django.bridge.resources.reading.keys import no_record
+from mcp_django.bridge.uploads.files import StoredUpload
+from mcp_django.bridge.writes import access, filling, form_errors, pages, states, values
+from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
+from mcp_django.bridge.writes.messages import names_of, refusals, said_by
+from mcp_django.bridge.writes.settling import Settling
+from mcp_django.bridge.writes.twin import Pass
+from mcp_django.exceptions import ToolError, field_error
+from mcp_django.protocol.names import printable
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.bridge.writes.filling import Given
+    from mcp_django.bridge.writes.pages import FormPage, Sent
+    from mcp_django.bridge.writes.states import State
+    from mcp_django.exchange.requests import MCPRequest
+
+
+@dataclass
+class Proposal:
+    """Values for a new row, or for one that is there."""
+
+    operation: Operation
+    rights: ModelRights
+    key: Any
+    page: FormPage
+    main: WritableForm
+    inlines: Mapping[str, WritableInline]
+    given: Given
+    before: State | None
+    #: What is proposed, as it was read: another spelling of the same values is the same proposal.
+    arguments: JSON
+    #: What the scripts of the page would fill in.
+    filled: list[JSON] = field(default_factory=list)
+    adjusted: list[JSON] = field(default_factory=list)
+
+    @property
+    def request(self) -> MCPRequest:
+        return self.rights.rights.request
+
+    @property
+    def keys(self) -> list[Any]:
+        return [] if self.key is None else [self.key]
+
+    @property
+    def consent(self) -> Consent:
+        """The stricter of the consents that its own operation and its changes to rows of inlines need."""
+        needed = {access.consent_of(self.rights, self.operation)}
+        for name, given in self.given.rows.items():
+            needed |= {self.inlines[name].consent_for(one.operation) for one in given}
+        return "ask" if "ask" in needed else "preview"
+
+    @property
+    def row_count(self) -> int:
+        return 1 + sum(map(len, self.given.rows.values()))
+
+    @cached_property
+    def state(self) -> JSON | None:
+        return None if self.before is None else self.before.to_json()
+
+    def send(self, here: Pass) -> Sent:
+        """Send the form, as the pass says. Raises ToolError with what is wrong."""
+        here.settling = Settling(self.given)
+        data = filling.fill(self.page, self.inlines, self.given)
+        with refusals(self.rights, [self.key]):
+            sent = pages.send(access.admin_of(self.rights), self.request, data, here, self.key)
+        if sent.page is not None:
+            errors = form_errors.errors_of(self.given, sent.page, self.inlines)
+            raise ToolError("The form of the admin does not accept this. Nothing was changed.", errors)
+        self._adjust(here)
+        return sent
+
+    def preview(self) -> JSON:
+        """What would change. Nothing of it is kept. Raises ToolError with what is wrong."""
+        named = self._named(self.key)
+        if self._is_rolled_back:
+            differing = self._saved_and_rolled_back()
+        else:
+            differing = self._diffs(self._planned(Pass(writes=False))[1])
+        found = {**named, **differing, "set_when_saved": self.set_when_saved, "adjusted": self.adjusted}
+        return {name: value for name, value in found.items() if value or name == "diff"}
+
+    @property
+    def _is_rolled_back(self) -> bool:
+        """Whether its preview saves it and rolls back. Not with files, which a rollback leaves in their storage."""
+        has_files = any(isinstance(value, File) for one in self.given.forms for value in one.values.values())
+        return not has_files and bool(self.rights.ask_hook("get_preview", "form") == "rollback")
+
+    def _saved_and_rolled_back(self) -> JSON:
+        """What a save changes, which is then rolled back: with values that saving makes, and what it does elsewhere."""
+        from django.contrib.admin.models import LogEntry
+
+        key, related = self.key, [inline.rights.model for inline in self.inlines.values()]
+        try:
+            with _taken_back(self.rights.model, LogEntry, *related):
+                found = self._diffs(self._save(Pass(writes=True))[2])
+        finally:
+            self.key = key
+        for row in found["rows"]:
+            if row["change"] == "add":
+                row.pop("pk", None)  # It will get another one.
+        return found
+
+    def _diffs(self, after: State) -> JSON:
+        return {"diff": self.diff(after), "rows": self.diff_of_rows(after)}
+
+    def _save(self, here: Pass) -> tuple[Sent, State, State]:
+        """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
+        sent, planned = self._planned(here)
+        self.key = here.obj.pk if here.obj is not None else self.key
+        return sent, planned, self._read_again() or planned
+
+    def question(self) -> str:
+        """The preview as text for the person who is asked. It is equal in each run, without what the project makes."""
+        what = "Create one of" if self.key is None else f"Change {printable(str(self.key))} of"
+        lines = [f"{what} {self.rights.label}:", ""]
+        lines += self._lines(self.given.main, {} if self.before is None else self.before.values)
+        for name, given in self.given.rows.items():
+            was = {} if self.before is None else self.before.rows.get(name, {})
+            for one in given:
+                row = one.form.form.instance
+                lines.append(f"{one.operation} in {name}{'' if one.is_new else f' {printable(str(row.pk))}'}:")
+                lines += [f"  {line}" for line in self._lines(one, was.get(str(row.pk), {}))]
+        return "\n".join(lines)
+
+    def _lines(self, given: filling.GivenForm, before: Mapping[str, Any]) -> Iterator[str]:
+        for name, value in sorted(given.values.items()):
+            known, column = given.form.fields[name], given.form.rights.columns.get(name)
+            if known.is_list and known.related is not None:
+                seen = visible_rows.visible_keys(known.related, value)
+                shown = [key for key in value if key in seen]
+            else:
+                shown = _readable(value)
+            was = [] if column is None or not before else [_short(states.shown(column, before.get(column.attname)))]
+            yield f"- {name}: {' → '.join([*was, _short(shown)])}"
+
+    def apply(self, by: str) -> JSON:
+        """Write it. Raises ToolError with what is wrong, and then nothing was written."""
+        here = Pass(writes=True, by=by)
+        sent, planned, after = self._save(here)
+        diff = states.differences(self.before, after, self.rights)
+        found: JSON = {
+            **self._named(self.key),
+            "diff": [one for one in diff if not self._is_unset(one)],
+            "rows": self.diff_of_rows(after),
+            "also_changed": [name for name in states.names_in(states.differences(planned, after, self.rights))
+                             if name not in self.set_when_saved],
+            "adjusted": self.adjusted,
+            "messages": said_by(sent.request, names_of(self.rights.label, [] if here.obj is None else [here.obj])),
+        }  # fmt: skip
+        found = {name: value for name, value in found.items() if value or name == "diff"}
+        return {**found, "record": uris.record_uri(self.rights.model, self.key)}
+
+    def _planned(self, here: Pass) -> tuple[Sent, State]:
+        """Send the form. Returns what came of it, and the state that it would lead to as far as that is known."""
+        found: list[State] = []
+        here.when_valid = lambda: found.append(states.of_pass(here, self.inlines))
+        return self.send(here), found[0]
+
+    def _read_again(self) -> State | None:
+        """The row as it is now; None where the admin shows it no more."""
+        try:
+            page, _, inlines = open_form(self.rights, self.key)
+        except ToolError:
+            return None
+        return states.of_page(page, inlines)
+
+    def _named(self, key: Any) -> JSON:
+        return {"model": self.rights.label, **({} if key is None else {"id": str(key)})}
+
+    def diff(self, after: State) -> list[JSON]:
+        """The values that would change, or have changed. Values that only saving makes are left out."""
+        found = states.differences(self.before, after, self.rights)
+        return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
+
+    def diff_of_rows(self, after: State) -> list[JSON]:
+        return states.differing_rows(self.before, after, self.inlines)
+
+    @cached_property
+    def set_when_saved(self) -> list[str]:
+        """Fields whose values are made when the row is saved: each preview would show others."""
+        if self.before is not None:
+            return []
+        named = self.given.main.values
+        return [name for name, column in self.rights.columns.items() if name not in named and _is_made(column.field)]
+
+    def _is_unset(self, one: JSON) -> bool:
+        """Whether it is a field of a new row that has no value."""
+        return self.before is None and one["after"] in (None, "", [], {}) and one["field"] not in self.given.main.values
+
+    def _adjust(self, here: Pass) -> None:
+        """Compare what was given with what the form has read. Raises ToolError for what it cannot hold."""
+        mistakes, self.adjusted = Mistakes(), [*self.filled]
+        forms = {str(form.prefix): form for formset in here.formsets for form in formset.forms}
+        for one in self.given.forms:
+            form = here.form if one.index is None else forms.get(str(one.form.form.prefix))
+            for name, value in one.values.items() if form is not None else ():
+                with mistakes:
+                    self._compare(f"{one.place}.{name}", one.form.fields[name], form, value)
+        if mistakes.errors:
+            raise ToolError("The form of the admin would store something else. Nothing was changed.", mistakes.errors)
+
+    def _compare(self, place: str, known: Any, form: Any, value: Any) -> None:
+        try:
+            said = values.adjustment(replace(known, bound=form[known.name]), value)
+        except ValidationError as error:
+            raise InvalidQuery.one(place, f"{error.messages[0]}.") from None
+        if said is not None:
+            self.adjusted.append({"field": place, "note": said})
+
+
+def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+    model = access.find(rights, arguments["model"], operation)
+    key, of_row = None, model
+    if operation == "update":
+        of_row, key = row_of(model, arguments["id"])
+    page, main, inlines = open_form(of_row, key)
+    given = filling.read(main, inlines, arguments.get("values", {}), arguments.get("rows", {}))
+    if not arguments.get("values") and not any(given.rows.values()):
+        names = list(main.fields)
+        raise InvalidQuery.one("values", f"give at least one of {', '.join(names[:20])}.")
+    before = None if key is None else states.of_page(page, inlines)
+    filled = list(_fill_slugs(main, given)) if key is None else []
+    # Before anything is sent, since saving a file moves it.
+    proposed = {"model": main.rights.label, "id": str(key), **_plain_of(given)}
+    return Proposal(operation, main.rights, key, page, main, inlines, given, before, proposed, filled)
+
+
+def _fill_slugs(main: WritableForm, given: Given) -> Iterator[JSON]:
+    """Fill in the slugs of a new row that nobody has named, as a script of the page does (``prepopulated_fields``)."""
+    named, request = given.main.values, main.rights.rights.request
+    for name, sources in access.admin_of(main.rights).get_prepopulated_fields(request, None).items():
+        slug = main.fields.get(name)
+        if slug is None or name in named or slug.bound.initial:
+            continue
+        form_field: Any = slug.bound.field
+        words = " ".join(str(named[source]) for source in sources if named.get(source))
+        text = slugify(words, allow_unicode=getattr(form_field, "allow_unicode", False))
+        if made := text[: getattr(form_field, "max_length", None)].strip("-"):
+            named[name] = made
+            yield {"field": f"values.{name}", "note": f"filled in as the page does: {made!r:.100}"}
+
+
+def open_form(rights: ModelRights, key: Any) -> tuple[FormPage, WritableForm, Mapping[str, WritableInline]]:
+    """The page of a row, or of a new one, and what of it may be filled in. Raises ToolError."""
+    request = rights.rights.request
+    with refusals(rights, [key]):
+        page = pages.open_page(access.admin_of(rights), request, key)
+    if key is None:
+        # A project may decide row by row what may be read: it is asked with the new row.
+        rights = rights.of_row(page.form.instance)
+    declared = rights.ask_hook("get_write_fields", ())
+    return page, WritableForm(page.form, page.names, rights, declared), inlines_of(page, rights)
+
+
+def row_of(model: ModelRights, key: Any) -> tuple[ModelRights, Any]:
+    """What may be read of the row with this key, and the key as the database has it. Raises ToolError."""
+    found = rows.of_key(model, key)
+    keys = [] if found is None else list(found[1].values_list("pk", flat=True)[:1])
+    if found is None or not keys:
+        why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
+        raise ToolError(why, [field_error("id", no_record(model, key), key)])
+    return found[0], keys[0]
+
+
+@contextmanager
+def _taken_back(*written: type[models.Model]) -> Iterator[None]:
+    """What the block writes into the databases of these models is rolled back."""
+    with ExitStack() as around:
+        for alias in {router.db_for_write(model) for model in written}:
+            around.enter_context(transaction.atomic(using=alias))
+            around.callback(transaction.set_rollback, True, using=alias)
+        yield
+
+
+def _is_made(column: models.Field[Any, Any]) -> bool:
+    is_now = getattr(column, "auto_now", False) or getattr(column, "auto_now_add", False)
+    is_computed = column.generated or hasattr(column.db_default, "resolve_expression")
+    is_called = column.has_default() and callable(column.default)
+    return bool(is_now or is_computed or is_called or column.primary_key)
+
+
+def _plain_of(given: Given) -> JSON:
+    rows_given = {name: [_plain(one) for one in found] for name, found in given.rows.items()}
+    return {"values": _plain(given.main), "rows": rows_given}
+
+
+def _plain(one: filling.GivenForm) -> JSON:
+    found = {name: _text(value) for name, value in sorted(one.values.items())}
+    return {"index": one.index, "delete": one.is_deleted, "values": found}
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, File):
+        return f"the file {value.name}"
+    return "no file" if value is values.CLEARED else value
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return printable(Truncator(text).chars(200))
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, StoredUpload):
+        return [value.name, value.uri]  # Its bytes stay what they are.
+    if isinstance(value, File):
+        content = value.read()
+        value.seek(0)
+        return [value.name, hashlib.sha256(content).hexdigest()]
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return f"{type(value).__name__} {value!r}"

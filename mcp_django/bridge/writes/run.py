@@ -1,0 +1,126 @@
+"""The run that has claimed a change: writes it in one transaction, and settles what is stored after a failure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.db import connections, router, transaction
+
+from mcp_django.access import throttles
+from mcp_django.bridge.tools.history import by_agent
+from mcp_django.bridge.writes import store
+from mcp_django.bridge.writes.answers import answer_of, is_one_database, text_of
+from mcp_django.bridge.writes.own_thread import in_own_thread
+from mcp_django.core.compat.connections import can_lock_rows
+from mcp_django.exceptions import MCPError
+from mcp_django.models import Change
+from mcp_django.protocol.errors import RequestTimedOut
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.writes.applying import Proposed
+    from mcp_django.exchange.exchange import Exchange
+
+logger = logging.getLogger("mcp_django")
+
+State = Change.State
+
+
+class StaleView(Exception):
+    """The rows are not as the page has shown them."""
+
+
+class Run:
+    """The run that has claimed a change."""
+
+    def __init__(self, exchange: Exchange, claimed: Change, check: Callable[[], Proposed], *, has_waited: bool) -> None:
+        self._exchange = exchange
+        self._change = claimed
+        self._check = check
+        self._has_waited = has_waited
+        #: The answer for the agent, set once all is written and the transaction may be committed.
+        self._result: JSON | None = None
+        self._keys: Sequence[Any] = ()
+        #: Whether it was committed for certain.
+        self._is_committed = False
+
+    def write(self) -> JSON:
+        """Write the change in one transaction. Raises ToolError, InvalidQuery and what the project raises."""
+        try:
+            return self._write()
+        except BaseException as error:
+            answer = self._settled(error)
+            if answer is None or not isinstance(error, Exception):
+                raise
+            logger.exception("A change is %s, and what should happen afterwards has failed", answer["status"])
+            return answer
+
+    def _write(self) -> JSON:
+        exchange, claimed = self._exchange, self._change
+        model = apps.get_model(claimed.model)
+        alias, is_one = router.db_for_write(model), is_one_database(model)
+        with transaction.atomic(using=alias):
+            transaction.on_commit(self._commit, using=alias)
+            if is_one:
+                store.mark_applied(claimed)
+            _lock(model, alias, store.keys_of(claimed))
+            proposed = self._check()
+            throttles.admit_writes(exchange, proposed.row_count)
+            exchange.usage.change(claimed.model, proposed.keys)
+            by = f"{by_agent(exchange)}, change {claimed.key}"
+            result = {"status": "applied", "change": claimed.key, **proposed.apply(by)}
+            if claimed.operation == "create":
+                exchange.usage.change(claimed.model, proposed.keys)
+            self._result, self._keys = result, proposed.keys or store.keys_of(claimed)
+            if is_one:
+                store.keep_result(claimed, self._keys, result)
+        if not is_one:
+            self._write_down()
+        return result
+
+    def _commit(self) -> None:
+        """Called before whatever the project wants to do after the commit."""
+        self._is_committed = True
+
+    def _write_down(self) -> None:
+        """Record the result after the transaction of the rows, which are in another database."""
+        store.mark_applied(self._change)
+        store.keep_result(self._change, self._keys, self._result or {})
+
+    def _settled(self, error: BaseException) -> JSON | None:
+        """Settle what is stored after an error. Returns the answer if the change was, or may be, written; else None."""
+        settle, known = partial(self._settle, error), None
+        with suppress(Exception):
+            # A request that was stopped can make no more queries in its own thread.
+            known = in_own_thread(settle) if self._exchange.cancelled else settle()
+        if self._is_committed:
+            return self._result
+        return None if known is None else answer_of(self._exchange, known)
+
+    def _settle(self, error: BaseException) -> Change | None:
+        ends = self._result is not None
+        if ends and not is_one_database(apps.get_model(self._change.model)):
+            if self._is_committed:
+                self._write_down()
+            else:
+                store.lose(self._change)
+            return store.again(self._change)
+        if self._has_waited and isinstance(error, StaleView | MCPError):
+            store.wait_again(self._change)
+        else:
+            why = RequestTimedOut() if self._exchange.cancellation.expired else error
+            store.give_up(self._change, text_of(why), has_waited=self._has_waited)
+        known = store.again(self._change) if ends else None
+        return known if known is not None and known.state == State.APPLIED else None
+
+
+def _lock(model: Any, alias: str, keys: Sequence[str]) -> None:
+    """Hold the rows, in the order of their keys, where the database can: another run waits, and finds them changed."""
+    if keys and can_lock_rows(connections[alias]):
+        held = model._base_manager.using(alias).filter(pk__in=keys).order_by("pk").select_for_update()
+        list(held.values_list("pk"))

@@ -1,0 +1,194 @@
+"""The state of a row, its links and the rows of its inlines, and what of it differs, as far as the agent may read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.core.files import File
+from django.db import models
+
+from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.writes.fields import model_field
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.resources.fields.columns import Column
+    from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.writes.fields import WritableInline
+    from mcp_django.bridge.writes.pages import FormPage
+    from mcp_django.bridge.writes.twin import Pass
+
+#: Values of the columns of a row, by the names of their attributes.
+Values = Mapping[str, Any]
+
+
+@dataclass
+class State:
+    """A row: its columns, the keys of linked rows, and the rows of its inlines by their keys."""
+
+    values: Values
+    links: dict[str, list[str]] = field(default_factory=dict)
+    rows: dict[str, dict[str, Values]] = field(default_factory=dict)
+
+    def to_json(self) -> JSON:
+        """What a confirmation is bound to."""
+        return {
+            "values": texts(self.values),
+            "links": {name: sorted(keys) for name, keys in self.links.items()},
+            "rows": {name: {key: texts(one) for key, one in found.items()} for name, found in self.rows.items()},
+        }
+
+
+def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
+    """The state that a page shows: all columns of its row, and the rows of inlines that the agent sees."""
+    links = {name: _keys(page.form[name].initial) for name in page.names if _is_list(page.form, name)}
+    found = State(values_of(page.form.instance), links)
+    for name, inline in inlines.items():
+        shown = [one.row for one in inline.inline.forms if one.row is not None]
+        found.rows[name] = {str(row.pk): values_of(row) for row in shown if str(row.pk) in inline.seen}
+    return found
+
+
+def of_pass(here: Pass, inlines: Mapping[str, WritableInline]) -> State:
+    """The state that a sent form would lead to, as far as it is known before it is saved."""
+    form = here.form
+    links = {name: _keys(form.cleaned_data.get(name)) for name in form.fields if _is_list(form, name)}
+    found = State(values_of(form.instance), links)
+    formsets = {formset.prefix: formset for formset in here.formsets}
+    for name, inline in inlines.items():
+        formset = formsets.get(inline.inline.formset.prefix)
+        if formset is not None:
+            found.rows[name] = dict(_planned(formset))
+    return found
+
+
+def _planned(formset: Any) -> Iterator[tuple[str, Values]]:
+    deleted = set(map(id, getattr(formset, "deleted_forms", ())))
+    for index, form in enumerate(formset.forms):
+        is_new = form.instance._state.adding
+        if id(form) not in deleted and (form.has_changed() or not is_new):
+            yield (f"new {index}" if is_new else str(form.instance.pk)), values_of(form.instance)
+
+
+def values_of(row: models.Model) -> Values:
+    return {one.attname: _value_of(row, one) for one in row._meta.concrete_fields}
+
+
+def _value_of(row: models.Model, field: models.Field[Any, Any]) -> Any:
+    """A value as it is stored: a form may hold an empty text where a column has null."""
+    if field.generated and row._state.adding:
+        return None
+    value = getattr(row, field.attname)
+    if hasattr(value, "resolve_expression"):
+        return None  # The database computes it.
+    return None if value == "" and field.null and not field.empty_strings_allowed else value
+
+
+def _is_list(form: Any, name: str) -> bool:
+    column = model_field(type(form.instance), name)
+    return column is not None and bool(column.many_to_many)
+
+
+def _keys(linked: Any) -> list[str]:
+    return [str(getattr(each, "pk", each)) for each in linked or ()]
+
+
+def texts(values: Values) -> dict[str, str]:
+    return {name: repr(value.name if isinstance(value, File) else value) for name, value in values.items()}
+
+
+# What differs.
+
+
+def differences(before: State | None, after: State, rights: ModelRights) -> list[JSON]:
+    """``{"field", "before", "after"}`` of each field that differs and that the agent may read."""
+    found = _of_values({} if before is None else before.values, after.values, rights)
+    for name, keys in after.links.items():
+        relation = rights.relations.get(name)
+        was = [] if before is None else before.links.get(name, [])
+        if relation is None or sorted(was) == sorted(keys):
+            continue
+        seen = visible_rows.visible_keys(relation.related, [*was, *keys])
+        before_, after_ = ([key for key in some if key in seen] for some in (was, keys))
+        if sorted(before_) != sorted(after_):
+            found.append({"field": name, "before": before_, "after": after_})
+    return found
+
+
+def differing_rows(before: State | None, after: State, inlines: Mapping[str, WritableInline]) -> list[JSON]:
+    """``{"inline", "pk", "change", "diff"}`` of each row of an inline that differs."""
+    found: list[JSON] = []
+    for name, inline in inlines.items():
+        was = {} if before is None else before.rows.get(name, {})
+        now = after.rows.get(name, {})
+        added = [key for key in now if key not in was]
+        # Rows that are not saved yet have no key. Of the others, code of the project may have made some.
+        seen = {*inline.seen, *filter(_is_planned, added), *visible_rows.visible_keys(inline.rights, added)}
+        for key in dict.fromkeys([*was, *now]):
+            if key not in seen:
+                continue
+            diff = _of_values(was.get(key, {}), now.get(key, {}), inline.rights)
+            change = "delete" if key not in now else "add" if key not in was else "update"
+            if diff or change != "update":
+                named = {} if _is_planned(key) else {"pk": key}
+                what = {} if change == "delete" else {"diff": diff}
+                found.append({"inline": name, **named, "change": change, **what})
+    return found
+
+
+def _is_planned(key: str) -> bool:
+    """Whether it stands for the key of a row that is not saved yet: see ``_planned``."""
+    return key.startswith("new ")
+
+
+def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]:
+    found = []
+    for column in rights.columns.values():
+        if column.field.primary_key and not before:
+            continue
+        was, now = before.get(column.attname), after.get(column.attname)
+        if _differ(column, was, now):
+            found.append({"field": column.name, "before": shown(column, was), "after": shown(column, now)})
+    return found
+
+
+def _differ(column: Column, one: Any, other: Any) -> bool:
+    if isinstance(one, File) or isinstance(other, File):
+        return bool(getattr(one, "name", one) != getattr(other, "name", other))
+    if isinstance(column.field, models.JSONField):
+        return not is_same_json(one, other)
+    return bool(one != other)
+
+
+def is_same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same as JSON, where 1, 1.0 and true are three values, which Python finds equal."""
+    first, second = (json.dumps(value, sort_keys=True, default=str) for value in (one, other))
+    return first == second
+
+
+def shown(column: Column, value: Any) -> Any:
+    """A value as JSON, null where it would reveal a row that the agent cannot see."""
+    if isinstance(value, File):
+        return value.name or None
+    if value is None or (column.related is not None and column.hides_key and not _is_visible(column, value)):
+        return None
+    try:
+        return column.kind.write(value)
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        # Code of the project may put anything there before it is saved.
+        return str(value)[:200]
+
+
+def _is_visible(column: Column, value: Any) -> bool:
+    related, target = column.related, getattr(column.field, "target_field", column.field)
+    if related is None:
+        return True
+    found = related.rows().filter(models.Q((target.attname, value))).values_list("pk", flat=True)[:1]
+    return bool(visible_rows.visible_keys(related, list(found)))
+
+
+def names_in(found: Iterable[JSON]) -> list[str]:
+    return [str(one["field"]) for one in found]

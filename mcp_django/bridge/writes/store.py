@@ -1,0 +1,256 @@
+"""The rows of changes. Each step is a conditional UPDATE, so that of two runs at the same time only one takes effect.
+
+A run claims its change in a transaction of its own. If the rows are in the same database, the transaction that writes
+them begins by marking the change as applied: a run that was overtaken meanwhile fails there, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, models, router, transaction
+from django.utils import timezone
+from pydantic_core import from_json
+
+from mcp_django.audit.lines import caller, chosen
+from mcp_django.bridge.tasks.callers import can_own, origin_of
+from mcp_django.conf import get_conf
+from mcp_django.core.events.transaction import note
+from mcp_django.exchange.questions import digest
+from mcp_django.models import Change
+from mcp_django.protocol.errors import LimitExceeded
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Operation
+    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.principals import Principal
+
+State = Change.State
+
+#: What an agent watches to learn what became of its change.
+URI = "mcp-change://{change}"
+
+#: How long an answer can be repeated, and how long a change waits for its user.
+_KEPT, _WAITS = timedelta(days=1), timedelta(days=3)
+#: A run counts as gone if it has not ended this long after its request's time was over.
+_SPARE_SECONDS = 30
+#: Changes of one user that wait.
+_MAX_WAITING = 100
+MAX_REASON = 500
+#: Expired changes that are emptied at a time.
+_AT_ONCE = 1_000
+#: Arguments that say how the tool is called, and not what is written.
+_ABOUT_CALL = frozenset({"confirm", "reason"})
+
+
+class Overtaken(Exception):
+    """Another run has claimed the change: this one must write nothing."""
+
+
+def alias() -> str:
+    """The database that remembers changes."""
+    return router.db_for_write(Change)
+
+
+def about_rows(arguments: Mapping[str, Any]) -> JSON:
+    """The arguments that say what is written."""
+    return {name: value for name, value in arguments.items() if name not in _ABOUT_CALL}
+
+
+# Finding.
+
+
+def confirmed_by(token: str, exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+    """The change that this token has confirmed in an earlier call of the same caller. None if there is none.
+
+    Raises LookupError where the token belongs to another caller or call.
+    """
+    found = Change.objects.using(alias()).filter(confirmed_by=_code_of(token)).first()
+    if found is None:
+        return None
+    is_same = found.operation == operation and found.arguments_digest == digest(about_rows(arguments))
+    if not is_same or not is_of(found, exchange.site, exchange.principal):
+        raise LookupError(token)
+    return found
+
+
+def find(site: MCPSite, principal: Principal, key: str) -> Change | None:
+    """A change of the caller's credential line by its key."""
+    found = Change.objects.using(alias()).filter(pk=key).first()
+    # The key is compared once more, since some databases ignore the case of letters.
+    return found if found is not None and found.key == key and is_of(found, site, principal) else None
+
+
+def is_of(change: Change, site: MCPSite, principal: Principal) -> bool:
+    return (change.site, change.principal_key, change.line) == (site.name, principal.key, principal.line)
+
+
+def state_of(change: Change) -> str:
+    """Its state now: what waits for too long has expired, also before that is written down."""
+    is_late = change.state == State.WAITING and change.expires_at <= timezone.now()
+    return State.EXPIRED if is_late else change.state
+
+
+def is_over(change: Change) -> bool:
+    """Whether nobody waits for the run of the change any more."""
+    return change.lease_until is not None and change.lease_until <= timezone.now()
+
+
+# Making and claiming.
+
+
+def make(
+    exchange: Exchange, operation: Operation, model: str, keys: Iterable[Any], arguments: JSON, *, waits: bool
+) -> Change | None:
+    """A change that its token confirms, which waits or is claimed at once. None if the token was used meanwhile.
+
+    Raises LimitExceeded where too many wait.
+    """
+    _empty_expired()
+    now, principal = timezone.now(), exchange.principal
+    waiting = Change.objects.using(alias()).filter(principal_key=principal.key, state=State.WAITING)
+    if waits and waiting.count() >= _MAX_WAITING:
+        raise LimitExceeded(f"{_MAX_WAITING} changes wait for this user already. The user must decide on some first.")
+    named, about = caller(principal), about_rows(arguments)
+    change = Change(
+        key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
+        principal_key=principal.key, line=principal.line, grant_id=principal.grant_id,
+        scopes=sorted(principal.scopes), origin=encode(origin_of(exchange.request)).decode(),
+        user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
+        token_name=named.get("token_name", "")[:100], client_name=chosen(exchange.client.info.get("name", "")),
+        operation=operation, model=model, keys=_texts(keys),
+        arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
+        reason=str(arguments.get("reason", ""))[:MAX_REASON],
+        state=State.WAITING if waits else State.WRITING,
+        created_at=now, expires_at=now + (_WAITS if waits else _KEPT), **({} if waits else _run()),
+    )  # fmt: skip
+    try:
+        with transaction.atomic(using=alias()):
+            change.save(using=alias(), force_insert=True)
+    except IntegrityError:
+        return None
+    return change
+
+
+def claim(change: Change) -> bool:
+    """Claim a change that waits, or whose run is gone. False if another run was faster."""
+    if change.expires_at <= timezone.now():
+        return False
+    values = {"state": State.WRITING, **_run()}
+    if not _known(change).update(**values):
+        return False
+    for name, value in values.items():
+        setattr(change, name, value)
+    return True
+
+
+def _run() -> dict[str, Any]:
+    # Without a limit for requests, an hour is long enough.
+    seconds = (get_conf().REQUEST_SECONDS or 3_600) + _SPARE_SECONDS
+    return {"run": secrets.token_hex(16), "lease_until": timezone.now() + timedelta(seconds=seconds)}
+
+
+# Ending.
+
+
+def mark_applied(change: Change) -> None:
+    """Mark a change as applied, first in the transaction that writes, or after it in another. Raises Overtaken."""
+    if not _running(change).update(state=State.APPLIED, decided_at=timezone.now()):
+        raise Overtaken(change.key)
+    _notify(change)
+
+
+def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
+    """Store the answer for the agent, after ``mark_applied``."""
+    values = {"keys": _texts(keys), "result": encode(result).decode(), "arguments": ""}
+    Change.objects.using(alias()).filter(pk=change.pk, run=change.run).update(
+        **values, expires_at=timezone.now() + _KEPT
+    )
+
+
+def give_up(change: Change, note: str, *, has_waited: bool) -> None:
+    """After a run that has written nothing: its token can be used again, and a change that has waited has failed."""
+    if not has_waited:
+        _running(change).delete()
+    elif _end(_running(change), State.FAILED, note):
+        _notify(change)
+
+
+def lose(change: Change) -> None:
+    """End the lease of a run of which nobody knows whether it has written."""
+    _running(change).update(lease_until=timezone.now())
+
+
+def wait_again(change: Change) -> None:
+    """Let a change wait again after a run that has written nothing: its user has not seen the rows as they are now."""
+    _running(change).update(state=State.WAITING, run="", lease_until=None)
+
+
+def reject(change: Change, note: str) -> bool:
+    """The user of a change that waits does not want it. False if another was faster."""
+    if not _end(_known(change), State.REJECTED, note):
+        return False
+    _notify(change)
+    return True
+
+
+def again(change: Change) -> Change | None:
+    """The change as it is stored now."""
+    return Change.objects.using(alias()).filter(pk=change.pk).first()
+
+
+def uri_of(change: Change) -> str:
+    return URI.format(change=change.key)
+
+
+def _notify(change: Change) -> None:
+    note(alias(), URI, written={uri_of(change)})
+
+
+def _end(rows: models.QuerySet[Change], state: str, note: str) -> bool:
+    return bool(rows.update(state=state, note=note, decided_at=timezone.now(), arguments=""))
+
+
+def _known(change: Change) -> models.QuerySet[Change]:
+    """The change, unless it has gone on since it was read."""
+    # Only the primary key may find the row: MariaDB would lock it by another index first, and run into a deadlock with
+    # the run that has it.
+    return Change.objects.using(alias()).filter(pk=change.pk, state=change.state, run=change.run)
+
+
+def _running(change: Change) -> models.QuerySet[Change]:
+    return Change.objects.using(alias()).filter(pk=change.pk, run=change.run, state=State.WRITING)
+
+
+def _empty_expired() -> None:
+    """Mark changes that waited too long as expired, and empty the arguments and answers of expired ones."""
+    known = Change.objects.using(alias())
+    expired = known.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
+    # By their keys, since MariaDB locks each row that an UPDATE looks at, and would wait for the runs of others.
+    keys = list(expired.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
+    if keys:
+        late = known.filter(pk__in=keys, state=State.WAITING)
+        for one in list(late):
+            if _end(known.filter(pk=one.pk, state=State.WAITING), State.EXPIRED, ""):
+                _notify(one)
+        known.filter(pk__in=keys).exclude(state=State.WRITING).update(arguments="", result="")
+
+
+def keys_of(change: Change) -> list[str]:
+    found: list[str] = from_json(change.keys)
+    return found
+
+
+def _texts(keys: Iterable[Any]) -> str:
+    return encode([str(key) for key in keys]).decode()
+
+
+def _code_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,223 @@
+"""The tools that write through the forms of the admin. They are six, whatever the number of models."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.conf import settings
+from django.utils import translation
+
+from mcp_django.access import throttles
+from mcp_django.bridge.completion import Completion
+from mcp_django.bridge.declared.options import OPERATIONS
+from mcp_django.bridge.resources.completers import complete_argument
+from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.tools import catalog, confirmations
+from mcp_django.bridge.tools.base import Annotations, BaseTool
+from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
+from mcp_django.bridge.tools.results import structured_result
+from mcp_django.bridge.writes import access, answers, applying, deletions, descriptions, store
+from mcp_django.exceptions import ToolError, field_error
+from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
+from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Operation
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+
+_MODEL: JSON = {"type": "string", "description": "As app.model."}
+_ID: JSON = {"type": "string", "description": "Primary key of the record."}
+_IDS: JSON = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": deletions.MAX_ROWS}
+_VALUES: JSON = {"type": "object", "description": "Field → value, as describe_form says."}
+_ROWS: JSON = {
+    "type": "object",
+    "description": 'Inline → list of rows: {"pk": .., field: value} changes, {field: value} adds, '
+    '{"pk": .., "delete": true} deletes; others stay.',
+}
+_CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
+_REASON: JSON = {"type": "string", "maxLength": store.MAX_REASON, "description": "Why, for people."}
+
+
+class WriteTool(BaseTool):
+    """A tool over every model that the principal may write."""
+
+    site: Any
+    properties: ClassVar[Mapping[str, JSON]]
+    required: ClassVar[Collection[str]] = ()
+    description = ""
+    scope = WRITE
+    #: A scope to write any one model is enough to call the tool for that model.
+    least_scope = ANY_WRITABLE
+    # An administrator must decide that agents may write.
+    enabled_by_default = False
+    audited = ()
+    on_failure = "Nothing was changed. The server's log has the details."
+
+    def __init__(self, site: Any) -> None:
+        self.site = site
+        self._schema: Schema = arguments_schema(self.properties, *self.required)
+        self._schema.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in self.properties}
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return self.description
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        return self._schema.schema
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        return self.properties.keys()
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {"type": "object"}
+
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        return complete_argument(access.writable_models(Rights.of(self.site, exchange.request)), name, arguments)
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._schema.without_blanks(arguments)
+        try:
+            throttles.admit_writes(exchange)
+            if errors := self._schema.errors(arguments):
+                raise InvalidQuery(errors)
+            exchange.usage.model = self._label_of(exchange, arguments)
+            with translation.override(settings.LANGUAGE_CODE):
+                return structured_result(self.answer(exchange, arguments))
+        except InvalidQuery as error:
+            throttles.count_refusal(exchange)
+            raise ToolError(f"Invalid arguments for {self.name}.", error.errors[:MAX_MISTAKES]) from None
+        except ToolError:
+            throttles.count_refusal(exchange)
+            raise
+
+    @abstractmethod
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """The structured content. Raises InvalidQuery and ToolError."""
+
+    def _label_of(self, exchange: Exchange, arguments: JSON) -> str:
+        """The model for the audit trail: one that the caller may see."""
+        found = Rights.of(self.site, exchange.request).of_label(str(arguments.get("model", "")).lower())
+        return "" if found is None else found.label
+
+
+class _Operation(WriteTool):
+    """Creates, updates or deletes: after a preview, once that is confirmed."""
+
+    operation: ClassVar[Operation]
+
+    def is_available(self, request: MCPRequest) -> bool:
+        rights = Rights.of(self.site, request)
+        return any(access.may_write(model, self.operation) for model in rights.models())
+
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if "confirm" not in arguments:
+            return applying.preview(exchange, self.operation, arguments)
+        return applying.change(exchange, self.operation, arguments)
+
+
+class CreateRecord(_Operation):
+    name, operation = "create_record", "create"
+    title = "Create a record"
+    description = (
+        "Create one record through the admin's form. Without confirm: a preview, with the token to confirm it."
+    )
+    annotations = Annotations(destructive=False)
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "model": _MODEL, "values": _VALUES, "rows": _ROWS, "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+    required = ("model", "values")
+
+
+class UpdateRecord(_Operation):
+    name, operation = "update_record", "update"
+    title = "Update a record"
+    description = "Change fields of one record through the admin's form. Without confirm: a preview, with the token."
+    annotations = Annotations()
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "model": _MODEL, "id": _ID, "values": _VALUES, "rows": _ROWS, "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+    required = ("model", "id")
+
+
+class DeleteRecord(_Operation):
+    name, operation = "delete_record", "delete"
+    title = "Delete records"
+    description = "Delete records as the admin does. Without confirm: what would go with them, with the token."
+    annotations = Annotations()
+    properties: ClassVar[Mapping[str, JSON]] = {"model": _MODEL, "ids": _IDS, "confirm": _CONFIRM, "reason": _REASON}
+    required = ("model", "ids")
+
+
+class _Reading(WriteTool):
+    """A tool that reads about writing. It is available where a tool that writes can be called."""
+
+    annotations = Annotations(read_only=True, destructive=False, idempotent=True)
+
+    def is_available(self, request: MCPRequest) -> bool:
+        writing = (tool for tool in self.site.tools.values() if isinstance(tool, _Operation))
+        return catalog.may_call_one_of(self.site, request, writing)
+
+
+class DescribeForm(_Reading):
+    name = "describe_form"
+    title = "Describe a form"
+    description = (
+        "What can be written: the models, or of a model the fields and inlines of the form for a new record, or of the "
+        "record with this id. Call it before you write."
+    )
+    properties: ClassVar[Mapping[str, JSON]] = {"model": _MODEL, "id": _ID}
+
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        rights = Rights.of(self.site, exchange.request)
+        if "model" not in arguments:
+            return descriptions.listed(rights)
+        return descriptions.describe(access.find(rights, arguments["model"]), arguments.get("id"))
+
+
+class PreviewChange(_Reading):
+    name = "preview_change"
+    title = "Preview a change"
+    description = "What create_record, update_record or delete_record would do, with the token that confirms it."
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "operation": {"type": "string", "enum": list(OPERATIONS)},
+        "model": _MODEL, "id": _ID, "ids": _IDS, "values": _VALUES, "rows": _ROWS,
+    }  # fmt: skip
+    required = ("operation", "model")
+
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        operation: Operation = arguments.pop("operation")
+        tool = next(one for one in _OPERATIONS if one.operation == operation)
+        if not catalog.may_call_one_of(self.site, exchange.request, [self.site.tools[tool.name]]):
+            raise InvalidQuery.one("operation", f"{tool.name} cannot be called.", operation)
+        if errors := [
+            *(field_error(name, f"does not go with {operation}.") for name in arguments if name not in tool.properties),
+            *(field_error(name, f"is needed to {operation}.") for name in tool.required if name not in arguments),
+        ]:
+            raise InvalidQuery(errors)
+        return applying.preview(exchange, operation, arguments)
+
+
+class GetChange(_Reading):
+    name = "get_change"
+    title = "Get a change"
+    description = "What became of a change that waits for its user, or that was made within the last day."
+    properties: ClassVar[Mapping[str, JSON]] = {"change": {"type": "string", "description": "Its number."}}
+    required = ("change",)
+
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        found = store.find(exchange.site, exchange.principal, arguments["change"])
+        if found is None:
+            raise ToolError(
+                "There is no such change.",
+                [field_error("change", "is not the number of a change of yours.", arguments["change"])],
+            )
+        return answers.answer_of(exchange, found)
+
+
+_OPERATIONS: tuple[type[_Operation], ...] = (CreateRecord, UpdateRecord, DeleteRecord)
+WRITE_TOOLS: tuple[type[WriteTool], ...] = (DescribeForm, PreviewChange, *_OPERATIONS, GetChange)

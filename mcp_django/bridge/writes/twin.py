@@ -1,0 +1,169 @@
+"""A twin of a ModelAdmin, whose own views create, change and delete rows as they do for a browser.
+
+The twin is a copy of the ModelAdmin whose class adds hooks in front of those of the project. Each of them calls the
+next one, so every override of the project is called as ever. The hooks remember what a view has made, and end a preview
+where the view would begin to write.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin import ModelAdmin
+from django.db import router
+from django.urls import NoReverseMatch
+
+from mcp_django.bridge.writes.exact_forms import exact
+from mcp_django.core.compat.queries import names_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.db import models
+    from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
+
+    from mcp_django.bridge.writes.settling import Settling
+
+
+class Stop(BaseException):
+    """Ends a preview where the view would begin to write.
+
+    It is no Exception, since ``except Exception`` of a project must not catch it.
+    """
+
+
+@dataclass(eq=False)
+class Pass:
+    """One pass through a view: what it may do, and what it has made."""
+
+    #: Whether the view may write. Otherwise it ends with Stop.
+    writes: bool
+    #: Puts back what widgets have lost; None where nothing is sent.
+    settling: Settling | None = None
+    #: Called when the form is found to be valid, before anything is written.
+    when_valid: Callable[[], None] | None = None
+    #: Words for the history, which name who acts.
+    by: str = ""
+    form: Any = None
+    formsets: list[Any] = field(default_factory=list)
+    obj: models.Model | None = None
+    #: Whether the view has said that it is done.
+    is_done: bool = False
+
+    def begin_to_write(self) -> None:
+        """Raises Stop where nothing may be written."""
+        if self.settling is not None:
+            self.settling.settle_rows(self.formsets)
+        if self.when_valid is not None:
+            self.when_valid()
+        self.stop()
+
+    def stop(self) -> None:
+        if not self.writes:
+            raise Stop
+
+
+class _Hooks(ModelAdmin):  # type: ignore[type-arg]
+    """What a twin does before and after the hooks of the project."""
+
+    mcp_pass: Pass
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return _to_be_written(super().get_queryset(request))
+
+    def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> Any:
+        found = super().get_formset_kwargs(request, obj, inline, prefix)
+        return {**found, "queryset": _to_be_written(found["queryset"])} if "queryset" in found else found
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return exact(super().get_form(request, obj, change=change, **kwargs))
+
+    def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:
+        formsets, inlines = super()._create_formsets(request, obj, change)  # type: ignore[misc]
+        here = self.mcp_pass
+        here.formsets = list(formsets)
+        if here.settling is not None:
+            for formset in formsets:
+                here.settling.prepare(formset)
+        return formsets, inlines
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+        obj = super().save_form(request, form, change)
+        here = self.mcp_pass
+        here.form, here.obj = form, obj
+        if here.settling is not None:
+            here.settling.settle(form, obj)
+        return obj
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        self.mcp_pass.begin_to_write()
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        self.mcp_pass.stop()
+        super().save_related(request, form, formsets, change)
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        said = super().construct_change_message(request, form, formsets, add)
+        return f"{text_of_history(said)} ({self.mcp_pass.by})" if self.mcp_pass.by else said
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.mcp_pass.stop()
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        self.mcp_pass.stop()
+        super().delete_queryset(request, queryset)
+        self.mcp_pass.is_done = True
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> Any:
+        return self._respond(self.mcp_pass.obj, super().response_delete, request, obj_display, obj_id)
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        return self._respond(obj, super().response_add, request, obj, post_url_continue)
+
+    def response_change(self, request: HttpRequest, obj: Any) -> Any:
+        return self._respond(obj, super().response_change, request, obj)
+
+    def _respond(self, obj: Any, respond: Callable[..., Any], *args: Any) -> HttpResponseBase | None:
+        self.mcp_pass.is_done, self.mcp_pass.obj = True, obj
+        try:
+            answer: HttpResponseBase | None = respond(*args)
+        except NoReverseMatch:
+            # The admin site is in no URLconf, and nobody follows the redirect.
+            return None
+        return answer
+
+
+def _to_be_written(queryset: Any) -> Any:
+    """The rows from where they are written: a replica may lag, and what it has would be written back."""
+    return queryset if names_database(queryset) else queryset.using(router.db_for_write(queryset.model))
+
+
+def twin_of(admin: ModelAdmin[Any], here: Pass) -> Any:
+    """A copy of the ModelAdmin for one pass."""
+    twin: Any = copy.copy(admin)
+    twin.__class__ = _class_of(type(admin))
+    twin.mcp_pass = here
+    # The context of every page of the admin asks the database, and needs its URLs.
+    twin.admin_site = copy.copy(admin.admin_site)
+    twin.admin_site.each_context = lambda request: {}
+    return twin
+
+
+def text_of_history(message: Any) -> str:
+    """What an entry of the history says, where it is a list of what was changed."""
+    from django.contrib.admin.models import LogEntry
+
+    return message if isinstance(message, str) else LogEntry(change_message=json.dumps(message)).get_change_message()
+
+
+@lru_cache(maxsize=1_000)
+def _class_of(cls: Any) -> Any:
+    """The class of twins, made once: with our hooks in front of those of the class."""
+    return type(cls)(cls.__name__, (_Hooks, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})

@@ -1,0 +1,202 @@
+"""Values that an agent gives for fields of a form: what the form would show for them, and what it made of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import SuspiciousFileOperation, ValidationError
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import models
+from django.utils.text import get_valid_filename
+
+from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.fields import kinds
+from mcp_django.bridge.resources.fields.field_kinds import kind_of
+from mcp_django.bridge.resources.fields.kinds import Kind
+from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
+from mcp_django.bridge.resources.policy import ways
+from mcp_django.bridge.resources.reading import files
+from mcp_django.bridge.uploads.files import NO_UPLOAD, StoredUpload, open_upload
+from mcp_django.protocol.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.resources.policy.policy import Rights
+    from mcp_django.bridge.writes.fields import WritableField
+
+#: A file in a call. Larger ones are uploaded, or named by a link.
+MAX_FILE_BYTES = 16_384
+#: Linked rows of one field.
+_MAX_LINKS = 1_000
+_MAX_NAME = 100
+
+#: The kind of a field of the form alone, by its class.
+_KINDS: Mapping[type[forms.Field], Kind] = {
+    forms.NullBooleanField: kinds.BOOLEAN,
+    forms.BooleanField: kinds.BOOLEAN,
+    forms.DecimalField: kinds.DECIMAL,
+    forms.FloatField: kinds.NUMBER,
+    forms.IntegerField: kinds.INTEGER,
+    forms.DateTimeField: kinds.DATETIME,
+    forms.SplitDateTimeField: kinds.DATETIME,
+    forms.DateField: kinds.DATE,
+    forms.TimeField: kinds.TIME,
+    forms.DurationField: kinds.DURATION,
+    forms.UUIDField: kinds.UUID,
+    forms.GenericIPAddressField: kinds.ADDRESS,
+    forms.CharField: kinds.TEXT,
+    forms.ChoiceField: kinds.TEXT,
+}
+#: What stands for no value.
+_NOTHING: tuple[Any, ...] = (None, "", [])
+#: A field that reads integers of any size.
+_ANY_FIELD = models.BigIntegerField()
+
+
+class Cleared:
+    """Stands in the place of a file: the stored one is removed."""
+
+
+#: A file that is removed.
+CLEARED = Cleared()
+
+
+def kind_in(one: WritableField) -> Kind | None:
+    """The kind of a field's values; None where an agent can give none."""
+    if one.field is not None:
+        return kind_of(one.field, named=True)
+    return next((_KINDS[cls] for cls in type(one.bound.field).__mro__ if cls in _KINDS), None)
+
+
+def read(one: WritableField, value: Any, rights: Rights) -> Any:
+    """What the form would show for the value. Raises ValidationError."""
+    form_field = one.bound.field
+    if isinstance(form_field, forms.FileField):
+        if value is None and form_field.required:
+            raise ValidationError("must have a file")
+        return _upload(value, rights) if isinstance(value, str) else _file(value, rights)
+    if value is None:
+        return None
+    if isinstance(form_field, forms.JSONField):
+        if "\\u0000" in json.dumps(value):
+            raise ValidationError("must not hold null characters")
+        return value
+    if one.is_list or isinstance(form_field, forms.ModelMultipleChoiceField):
+        return _list(value, _MAX_LINKS)
+    if one.field is None and isinstance(form_field, forms.MultipleChoiceField):
+        return [_text(each) for each in _list(value, MAX_LIST_VALUES)]
+    if one.field is None and isinstance(form_field, forms.ModelChoiceField):
+        return value if isinstance(value, int) else _text(value)
+    kind = kind_in(one)
+    if kind is None or (isinstance(form_field, forms.MultiValueField) and one.field is None and kind is kinds.TEXT):
+        raise ValidationError("cannot be given by an agent. A person can fill it in in the admin")
+    return _text(value) if kind is kinds.TEXT else kind.read(one.field or _ANY_FIELD, value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValidationError("must be a string")
+    if "\x00" in value:
+        raise ValidationError("must not hold null characters")
+    return value
+
+
+def _list(value: Any, most: int) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(each, str | int) for each in value):
+        raise ValidationError("must be a list of strings")
+    if len(value) > most:
+        raise ValidationError(f"at most {most:,} values")
+    return value
+
+
+def _upload(uri: str, rights: Rights) -> StoredUpload:
+    """The file that the agent has uploaded. Raises ValidationError."""
+    try:
+        return open_upload(rights.request.mcp, uri)  # type: ignore[arg-type]
+    except LookupError:
+        raise ValidationError(NO_UPLOAD) from None
+
+
+def _file(value: Any, rights: Rights) -> Any:
+    """A file from ``{"name": …, "base64": …}`` or ``{"name": …, "uri": …}``. Raises ValidationError."""
+    if value is None:
+        return CLEARED
+    is_shaped = isinstance(value, dict) and value.keys() in ({"name", "base64"}, {"name", "uri"})
+    if not is_shaped or not all(isinstance(text, str) for text in value.values()):
+        shapes = '{"name": "a.txt", "base64": "…"}, or {"name": "a.txt", "uri": "db://…"} for a file that is there'
+        raise ValidationError(f'must be the text "upload://…", or an object {shapes}; or null to take the file away')
+    name = value["name"]
+    if len(name) > _MAX_NAME or set(name) & set("/\\\x00") or name.startswith(".") or not _is_file_name(name):
+        raise ValidationError("has a name that is not that of a file: without a path, at most 100 characters")
+    content = _linked(value["uri"], rights) if "uri" in value else _decoded(value["base64"])
+    return SimpleUploadedFile(name, content)
+
+
+def _linked(uri: str, rights: Rights) -> bytes:
+    """The file that a record holds and that the agent may read. Raises ValidationError."""
+    target = uris.parse(uri) if len(uri) <= uris.MAX_URI else None
+    is_file = target is not None and target.kind == "file"
+    model = ways.reach(rights, target) if target is not None and is_file else None
+    try:
+        found = files.read(model, uri, target) if model is not None and target is not None else None
+    except LimitExceeded as error:
+        raise ValidationError(error.message) from None
+    if found is None:
+        raise ValidationError("has a uri that is not that of a file in a record: get_record gives these")
+    return base64.b64decode(found["blob"]) if "blob" in found else str(found["text"]).encode()
+
+
+def _decoded(text: str) -> bytes:
+    """The content that stands in the call. Raises ValidationError."""
+    if len(text) > MAX_FILE_BYTES * 4 / 3 + 4:
+        raise ValidationError(
+            f"is longer than {MAX_FILE_BYTES:,} bytes: upload it as describe_form says, or name it by its uri"
+        )
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValidationError("is not base64") from None
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether anything is left of the name once it is stored."""
+    try:
+        return bool(get_valid_filename(name))
+    except SuspiciousFileOperation:
+        return False
+
+
+# What a form made of a value.
+
+
+def adjustment(one: WritableField, given: Any) -> str | None:
+    """How the form reads a given value differently, in words; None if it does not. Called once the form is validated.
+
+    Raises ValidationError if the value is lost.
+    """
+    bound = one.bound
+    if isinstance(bound.field, forms.FileField | forms.ModelChoiceField) or bound.name not in bound.form.cleaned_data:
+        return None
+    try:
+        made = bound.field.clean(bound.data)
+    except ValidationError:
+        return None  # The errors of the form say so.
+    if made == given or str(made) == str(given) or (given in _NOTHING and made in _NOTHING):
+        return None
+    if isinstance(made, str) and isinstance(given, str) and _bare(made) == _bare(given):
+        return f"read as {made!r:.100}"
+    if isinstance(made, datetime.datetime | datetime.time) and isinstance(given, type(made)):
+        return f"read as {made.isoformat()}"
+    if isinstance(made, Decimal | float) and isinstance(given, Decimal | float | int):
+        return f"read as {made}"
+    raise ValidationError("cannot be written so: the form reads something else. A person can change it in the admin")
+
+
+def _bare(text: str) -> str:
+    return "\n".join(text.split("\r\n")).strip()

@@ -1,0 +1,35 @@
+"""The pages of tokens, tools, prompts, activity and changes in the admin. ``mcp_django.admin`` registers them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.db.models import Model
+
+from mcp_django.console.admin.activity import CallAdmin
+from mcp_django.console.admin.changes import ChangeAdmin
+from mcp_django.console.admin.prompts import PromptAdmin
+from mcp_django.console.admin.tokens import AccessTokenAdmin
+from mcp_django.console.admin.tools import ToolAdmin
+from mcp_django.models import AccessToken, Call, Change, Prompt, Tool
+
+#: Each AdminSite has these. An app of ours that has models of its own adds them.
+MODEL_ADMINS: dict[type[Model], type[ModelAdmin[Any]]] = {
+    AccessToken: AccessTokenAdmin,
+    Call: CallAdmin,
+    Change: ChangeAdmin,
+    Prompt: PromptAdmin,
+    Tool: ToolAdmin,
+}
+
+
+def register(admin_site: AdminSite) -> None:
+    """Register our models with an AdminSite, except those that it has registered itself.
+
+    Every AdminSite that exists once the apps are ready has them. Call this for one that is made later, as in
+    ``urls.py``, before its ``urls`` are read.
+    """
+    for model, model_admin in MODEL_ADMINS.items():
+        if not admin_site.is_registered(model):
+            admin_site.register(model, model_admin)

@@ -1,0 +1,253 @@
+"""The audit trail in the admin: *Activity*, which everybody may only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db import models
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
+from django.urls import URLPattern
+from django.utils.functional import cached_property
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.access.trail import acting
+from mcp_django.console.admin import activity_filters, connections
+from mcp_django.console.admin.activity_csv import csv_response
+from mcp_django.console.admin.base import PagesAdmin
+from mcp_django.console.admin.links import activity_link, object_link
+from mcp_django.models import AccessToken, Call, Prompt, Tool
+
+if TYPE_CHECKING:
+    CallPaginator = Paginator[Call]
+else:
+    CallPaginator = Paginator
+
+#: The most lines of the list. Counting further would take longer than the page itself.
+MAX_LISTED = 10_000
+
+
+class CappedPaginator(CallPaginator):
+    """Counts no further than MAX_LISTED."""
+
+    @cached_property
+    def counted(self) -> int:
+        listed: Any = self.object_list
+        return int(listed.order_by()[: MAX_LISTED + 1].count())
+
+    @property
+    def count(self) -> int:
+        return min(self.counted, MAX_LISTED)
+
+    @property
+    def is_capped(self) -> bool:
+        return self.counted > MAX_LISTED
+
+
+class CallAdmin(PagesAdmin):
+    """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
+
+    list_display = ["time", "subject", "result", "user_label", "model", "token_label", "client", "rows", "duration"]
+    list_filter = [
+        activity_filters.DayFilter,
+        activity_filters.OutcomeFilter,
+        activity_filters.KindFilter,
+        activity_filters.UserFilter,
+        activity_filters.TokenFilter,
+        activity_filters.ClientFilter,
+        activity_filters.ToolFilter,
+        activity_filters.ModelFilter,
+    ]
+    # Without it the admin shows no field for the search. The search itself is in get_search_results.
+    search_fields = ["request_id"]
+    search_help_text = _("A changed record as “flights.flight 17”, or a request id, a trace id or an address.")
+    # Ordering by a column without an index would read the whole table.
+    sortable_by = ["time"]
+    ordering = ["-at", "-pk"]
+    actions = None
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    readonly_fields = ["exact_time", "user", "token", "tool", "duration"]
+    fieldsets = [
+        (None, {"fields": ["exact_time", "kind", "outcome", "reason", "count"]}),
+        (_("Caller"), {"fields": [
+            "user", "user_id", "token", "token_id", "client_name", "client_id", "address", "transport", "revision",
+        ]}),
+        (_("Request"), {"fields": [
+            "site", "method", "tool", "model", "uri", "arguments", "values", "request_id", "trace_id",
+        ]}),
+        (_("Effect and cost"), {"fields": ["keys", "rows", "bytes", "duration", "queries"]}),
+    ]  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Call | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Call | None = None) -> bool:
+        return False
+
+    # The list.
+
+    @admin.display(description=_("time"), ordering="at")
+    def time(self, call: Call) -> str:
+        # A narrow column breaks between the two, and not within the date.
+        date, time = f"{call.local_at:%Y-%m-%d %H:%M:%S}".split()
+        return format_html('<span class="nowrap">{}</span> {}', date, time)
+
+    @admin.display(description=_("user"))
+    def user_label(self, call: Call) -> str:
+        return call.user_name or call.user_id or call.address
+
+    @admin.display(description=_("token"))
+    def token_label(self, call: Call) -> str:
+        return _token_label(call)
+
+    @admin.display(description=_("client"))
+    def client(self, call: Call) -> str:
+        return call.client_name
+
+    @admin.display(description=_("what"))
+    def subject(self, call: Call) -> str:
+        return call.subject
+
+    @admin.display(description=_("outcome"))
+    def result(self, call: Call) -> str:
+        outcome = call.get_outcome_display()
+        return f"{outcome}: {call.reason}" if call.reason else outcome
+
+    @admin.display(description=_("ms"))
+    def duration(self, call: Call) -> str:
+        return f"{call.ms:.1f}"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Call], search_term: str
+    ) -> tuple[models.QuerySet[Call], bool]:
+        return activity_filters.search(queryset, search_term), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {
+            "title": _("Activity"),
+            "csv_url": f"{self.page_url('csv')}?{request.GET.urlencode()}",
+            "connections_url": self.page_url("connections"),
+            "most_listed": MAX_LISTED,
+            **(extra_context or {}),
+        }
+        return super().changelist_view(request, context)
+
+    def get_urls(self) -> list[URLPattern]:
+        own = [
+            self.page_path("csv/", self.csv_view, "csv"),
+            self.page_path("connections/", self.connections_view, "connections"),
+            self.page_path("connections/end/", self.end_view, "end"),
+        ]
+        return [*own, *super().get_urls()]
+
+    # Who is connected.
+
+    def connections_view(self, request: HttpRequest) -> HttpResponse:
+        """The clients that are connected now, as each process answers, and what is stored of sessions and tasks."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        shown = connections.shown_to(request)
+        return self.page(
+            request, "call/connections", title=_("Connections"), end_url=self.page_url("end"),
+            list_url=self.page_url("connections"), **shown,
+        )  # fmt: skip
+
+    def end_view(self, request: HttpRequest) -> HttpResponse:
+        """End a session or a task, as a superuser or its own user."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        with acting(request):
+            ended = connections.end(request, request.POST.get("what", ""), request.POST.get("named", ""))
+        if ended is None:
+            messages.warning(request, _("It has already ended, or you may not end it."))
+        else:
+            messages.success(request, ended)
+        return HttpResponseRedirect(self.page_url("connections"))
+
+    # As a file.
+
+    def csv_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+        """The lines that the list shows with the same filters."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            calls = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{self.page_url('changelist')}?{urlencode({'e': 1})}")
+        return csv_response(request, calls)
+
+    # The page of a call.
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Call | None:
+        call = super().get_object(request, object_id, from_field)
+        if call is not None:
+            # Only here are both the call and its viewer known.
+            call.links = self._links(request, call)
+        return call
+
+    def _links(self, request: HttpRequest, call: Call) -> dict[str, SafeString | str]:
+        """What the call names, each with a link to its page if it still exists, and to all calls that name it."""
+        site, kind = self.admin_site, Prompt if call.kind == Call.Kind.PROMPT else Tool
+        row = kind._default_manager.filter(site=call.site, name=call.name).first() if call.name else None
+        named: dict[str, tuple[type[models.Model], Any, str]] = {
+            "user": (get_user_model(), call.user_id, call.user_name or call.user_id),
+            "token": (AccessToken, call.token_id, _token_label(call)),
+            "tool": (kind, "" if row is None else row.pk, call.name),
+        }
+        filters = {"user": call.user_id, "token": call.token_id, "tool": call.name}
+        return {
+            what: format_html_join(" · ", "{}", [
+                (object_link(site, request, model, key, text) or text,),
+                (activity_link(site, _("all activity"), **{what: filters[what]}),),
+            ])
+            for what, (model, key, text) in named.items()
+            if text
+        }  # fmt: skip
+
+    @admin.display(description=_("time"))
+    def exact_time(self, call: Call) -> str:
+        return call.local_at.isoformat(sep=" ", timespec="milliseconds")
+
+    @admin.display(description=_("user"))
+    def user(self, call: Call) -> str | None:
+        return _linked(call, "user")
+
+    @admin.display(description=_("token"))
+    def token(self, call: Call) -> str | None:
+        return _linked(call, "token")
+
+    @admin.display(description=_("tool or prompt"))
+    def tool(self, call: Call) -> str | None:
+        return _linked(call, "tool")
+
+
+def _linked(call: Any, what: str) -> str | None:
+    linked: str | None = call.links.get(what)
+    return linked
+
+
+def _token_label(call: Call) -> str:
+    if call.token_name or call.token_id is None:
+        return call.token_name
+    return gettext("token %(id)d") % {"id": call.token_id}

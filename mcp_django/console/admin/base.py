@@ -1,0 +1,106 @@
+"""What our ModelAdmins share: pages of their own, and who changes something, for the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.core.exceptions import FieldDoesNotExist
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_django.access.trail import acting
+from mcp_django.console.admin import documentation
+from mcp_django.core.web_pages import not_atomic
+
+if TYPE_CHECKING:
+    AdminBase = admin.ModelAdmin[Any]
+else:
+    AdminBase = admin.ModelAdmin
+
+
+class PagesAdmin(AdminBase):
+    """Has pages of its own beside those of every ModelAdmin."""
+
+    class Media:
+        css = {"all": ["mcp_django/console.css"]}
+        js = ["mcp_django/console.js"]
+
+    def page_path(
+        self, route: str, view: Callable[..., HttpResponseBase], name: str, *, atomic: bool = True
+    ) -> URLPattern:
+        """The URL of a page, for ``get_urls``: ``page_path("<path:object_id>/roll/", self.roll_view, "roll")``.
+
+        With ``atomic=False`` it is in no transaction of ATOMIC_REQUESTS.
+        """
+        found = self.admin_site.admin_view(view)
+        return path(route, found if atomic else not_atomic(found), name=self._name_of(name))
+
+    def page_url(self, name: str, *args: Any) -> str:
+        """The URL of a page of this ModelAdmin: one of its own, or "changelist", "add", "change" and the others."""
+        return reverse(f"admin:{self._name_of(name)}", args=args, current_app=self.admin_site.name)
+
+    def page(self, request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
+        """A page from a template that extends ``admin/mcp_django/page.html``. Like all admin pages, it is not cached.
+
+        ``title`` is its heading, and ``object`` the row that it is about.
+        """
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "changelist": self.page_url("changelist"),
+            "media": self.media,
+            "help_url": documentation.page_url(template),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        help_url = documentation.page_url(f"{self.opts.model_name}/change_list")
+        response: HttpResponse = super().changelist_view(request, {"help_url": help_url, **(extra_context or {})})
+        return response
+
+    def is_own_page(self, request: HttpRequest) -> bool:
+        """Whether the page is this ModelAdmin's, and not that of another one that deletes our rows too."""
+        match = request.resolver_match
+        return match is None or str(match.url_name).startswith(self._name_of(""))
+
+    def _name_of(self, page: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+
+
+class FilteredAdmin(PagesAdmin):
+    """The URL of its list can filter only by what the filters of the list offer."""
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Whether the URL may filter by it. A filter by any other column would disclose it letter by letter."""
+        name = lookup.partition("__")[0]
+        offered = {one if isinstance(one, str) else one[0] for one in self.list_filter if isinstance(one, str | tuple)}
+        return (name in offered or not self._is_field(name)) and super().lookup_allowed(lookup, value, request)
+
+    def _is_field(self, name: str) -> bool:
+        """Whether it is a field, and not the parameter of a filter of our own."""
+        try:
+            self.opts.get_field(name)
+        except FieldDoesNotExist:
+            return False
+        return True
+
+
+class ActingAdmin(FilteredAdmin):
+    """The audit trail names the user of the request for changes that its pages make."""
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().changelist_view(request, *args, **kwargs)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().changeform_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().delete_view(request, *args, **kwargs)

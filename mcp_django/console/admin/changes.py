@@ -1,0 +1,218 @@
+"""*Changes by agents* in the admin: those that wait for the click of their user, and all that agents wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
+from django.urls import URLPattern
+from django.utils.html import format_html_join
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from pydantic_core import from_json
+
+from mcp_django.bridge.writes import answers, store
+from mcp_django.bridge.writes.applying import NotWaiting
+from mcp_django.bridge.writes.run import StaleView
+from mcp_django.console.admin.base import FilteredAdmin
+from mcp_django.console.admin.links import object_link
+from mcp_django.core.compat.admin import key_in_url
+from mcp_django.models import Change
+from mcp_django.server import changes
+from mcp_django.types import JSON
+
+#: Keys that a line of the list names.
+_NAMED_KEYS = 3
+#: Records that the page of a change leads to.
+_LINKED_KEYS = 10
+_MAX_NOTE = 500
+
+
+class ChangeAdmin(FilteredAdmin):
+    """Whoever may view changes sees those of all users. Everybody sees those of their own agents, and decides them.
+
+    What a change holds is shown to its own user alone: others may not be allowed to read it.
+    """
+
+    list_display = ["created_at", "what", "state_now", "by_user", "agent", "reason"]
+    list_filter = ["state", "operation", "created_at", "model", "user_name", "client_name"]
+    search_fields = ["=key", "user_name", "reason"]
+    search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
+    ordering = ["-created_at", "-pk"]
+    actions = None
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    change_form_template = "admin/mcp_django/change/change_form.html"
+    fieldsets = [
+        (None, {"fields": ["key", "state_now", "operation", "model", "records", "reason", "note"]}),
+        (_("Agent"), {"fields": ["by_user", "token_name", "client_name"]}),
+        (_("Times"), {"fields": ["created_at", "decided_at"]}),
+    ]
+    readonly_fields = ["state_now", "records", "by_user"]
+
+    # Permissions.
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        # The index does not show it to people whose agents have written nothing.
+        return super().has_view_permission(request) or Change.objects.filter(user=request.user.pk).exists()
+
+    def has_view_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
+        return obj is None or _is_own(request, obj) or super().has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Change]:
+        queryset = super().get_queryset(request)
+        return queryset if super().has_view_permission(request) else queryset.filter(user=request.user.pk)
+
+    # The list.
+
+    @admin.display(description=_("what"))
+    def what(self, change: Change) -> str:
+        keys = store.keys_of(change)
+        named = ", ".join(keys[:_NAMED_KEYS])
+        if more := len(keys) - _NAMED_KEYS if len(keys) > _NAMED_KEYS else 0:
+            named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
+        return f"{change.get_operation_display()} {change.model} {named}".rstrip()
+
+    @admin.display(description=_("state"), ordering="state")
+    def state_now(self, change: Change) -> str:
+        if answers.waits(change):
+            return str(Change.State.WAITING.label)
+        if change.state == Change.State.WRITING and store.is_over(change):
+            return gettext("its end is not known")
+        return str(Change.State(store.state_of(change)).label)
+
+    @admin.display(description=_("user"), ordering="user_name")
+    def by_user(self, change: Change) -> str:
+        return change.user_name
+
+    @admin.display(description=_("agent"))
+    def agent(self, change: Change) -> str:
+        return change.client_name or change.token_name
+
+    @admin.display(description=_("records"))
+    def records(self, change: Any) -> str:
+        linked: str = change.linked
+        return linked or "-"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": _("Changes by agents"), **(extra_context or {})})
+
+    # The page of a change, and the click.
+
+    def get_urls(self) -> list[URLPattern]:
+        # They work in another thread, so the request must hold no lock.
+        return [
+            self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
+            self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        change = self.get_object(request, key_in_url(object_id))
+        shown = _shown(change) if change is not None and _is_own(request, change) else {}
+        return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Change | None:
+        change = super().get_object(request, object_id, from_field)
+        if change is not None:
+            # Only here are both the change and its viewer known.
+            change.linked = self._linked(request, change)
+        return change
+
+    def _linked(self, request: HttpRequest, change: Change) -> str:
+        """The records of a change, with links to those that the viewer may see."""
+        keys = store.keys_of(change)
+        try:
+            model = apps.get_model(change.model)
+        except LookupError:
+            return ", ".join(keys)
+        linked = [(object_link(self.admin_site, request, model, key, key) or key,) for key in keys[:_LINKED_KEYS]]
+        more = [("…",)] if len(keys) > _LINKED_KEYS else []
+        return format_html_join(", ", "{}", [*linked, *more])
+
+    def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make the change or reject it, as its user clicked."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        change = self.get_object(request, key_in_url(object_id))
+        if change is None:
+            raise Http404
+        if not _is_own(request, change):
+            raise PermissionDenied
+        note = request.POST.get("note", "")[:_MAX_NOTE]
+        if "_apply" in request.POST:
+            self._apply(request, change, request.POST.get("digest", ""))
+        elif "_reject" not in request.POST:
+            return HttpResponseBadRequest("Make the change, or reject it.")
+        elif answers.waits(change) and store.reject(change, note or gettext("Its user rejected it.")):
+            messages.success(request, gettext("The change was rejected. Nothing was changed."))
+        else:
+            messages.warning(request, gettext("This change does not wait any more."))
+        return HttpResponseRedirect(self.page_url("change", change.pk))
+
+    def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
+        try:
+            changes.apply(change, digest)
+        except StaleView:
+            messages.warning(request, gettext("The records have changed meanwhile. Look at the change again."))
+        except NotWaiting:
+            messages.warning(request, gettext("This change does not wait any more."))
+        except changes.CannotApply as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, gettext("The change was made."))
+
+
+def _is_own(request: HttpRequest, change: Change) -> bool:
+    return change.user_id is not None and change.user_id == request.user.pk
+
+
+def _shown(change: Change) -> JSON:
+    """What the page shows to the user of a change: what it would do now, or what it has done."""
+    if change.state == Change.State.APPLIED:
+        return {"effect": _effect(from_json(change.result))} if change.result else {}
+    if not answers.waits(change):
+        return {}
+    try:
+        preview, digest = changes.shown(change)
+    except NotWaiting:
+        return {}
+    except changes.CannotApply as error:
+        return {"problem": str(error), "waits": True}
+    return {"effect": _effect(preview), "digest": digest, "waits": True}
+
+
+def _effect(result: JSON) -> JSON:
+    """The parts of an answer to an agent that a template shows."""
+    diffs = [{"title": "", "diff": result.get("diff", ())}]
+    diffs += [
+        {"title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk")])), "diff": row.get("diff", ())}
+        for row in result.get("rows", ())
+    ]
+    return {
+        "diffs": [one for one in diffs if one["diff"] or one["title"]],
+        "deleted": list(result.get("deleted", {}).items()),
+        "unlinked": list(result.get("unlinked", {}).items()),
+    }

@@ -1,0 +1,318 @@
+"""The list of tools, by what they are, and the page of one: what agents read of it, and what they did with it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, partial
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import models
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.access.trail import acting
+from mcp_django.bridge.override_rows import make_tool_rows
+from mcp_django.bridge.sites import MCPSite, all_sites
+from mcp_django.bridge.tools.actions import AdminActionTool
+from mcp_django.bridge.tools.base import BaseTool
+from mcp_django.bridge.tools.query import QueryTool
+from mcp_django.bridge.tools.saved_queries import SAVABLE, SavedQuery, saved_query
+from mcp_django.bridge.writes.tools import WriteTool
+from mcp_django.console.admin import trying
+from mcp_django.console.admin.argument_form import ArgumentForm, suggestions
+from mcp_django.console.admin.links import shows_activity
+from mcp_django.console.admin.overrides import OverrideAdmin, site_of
+from mcp_django.console.admin.saving import MAX_VALUES, SaveForm, viewers_request, why_not
+from mcp_django.console.pages.connecting import curl
+from mcp_django.console.review import inventory
+from mcp_django.core.compat.admin import key_in_url
+from mcp_django.models import Call, Tool
+from mcp_django.types import JSON
+
+#: The button that takes an administrator's description away.
+_DECLARED = "_declared"
+#: How far back calls are counted.
+_RECENT = timedelta(days=7)
+
+#: What a tool is → the heading of its group, in the order of the groups.
+KINDS: Mapping[str, Promise] = {
+    "query": _("Queries"),
+    "write": _("Writing through the forms of the admin"),
+    "function": _("Functions of the project"),
+    "action": _("Actions of the admin"),
+    "saved": _("Saved queries"),
+    "gone": _("No longer there"),
+}
+
+
+def kind_of(tool: BaseTool | None) -> str:
+    if tool is None:
+        return "gone"
+    if isinstance(tool, AdminActionTool):
+        return "action"
+    if isinstance(tool, SavedQuery):
+        return "saved"
+    return "query" if isinstance(tool, QueryTool) else "write" if isinstance(tool, WriteTool) else "function"
+
+
+def tool_of(row: Tool) -> BaseTool | None:
+    """The tool that a row is about; None for one that is gone."""
+    site = site_of(row.site)
+    if site is None:
+        return None
+    return saved_query(site, row.name, row) if row.query else site.tools.get(row.name)
+
+
+@dataclass
+class ListedTool:
+    """A line of the list."""
+
+    row: Tool
+    #: The form in which the viewer switches it; None for viewers who may not.
+    form: Any
+    entry: JSON
+    #: None for viewers who may not see the activity.
+    calls: int | None
+
+    @cached_property
+    def tool(self) -> BaseTool | None:
+        return tool_of(self.row)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.tool)
+
+    @property
+    def model(self) -> str:
+        return self.tool.model_mcp.label if isinstance(self.tool, AdminActionTool) else ""
+
+    @property
+    def needs(self) -> str:
+        """The scope, and the permissions of which the user needs one."""
+        return ", ".join([*filter(None, [self.entry.get("scope")]), *self.entry.get("permissions", ())])
+
+    @property
+    def description(self) -> str:
+        return self.row.description or (self.tool.get_description(None) if self.tool is not None else "")
+
+
+class KindFilter(admin.SimpleListFilter):
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[Any, Any]]:
+        return KINDS.items()
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        kind = self.value()
+        return queryset if kind not in KINDS else queryset.filter(pk__in=_keys_of(queryset, kind))
+
+
+def _keys_of(rows: models.QuerySet[Any], kind: str | None) -> list[Any]:
+    return [row.pk for row in rows.only("site", "name", "query") if kind_of(tool_of(row)) == kind]
+
+
+class ToolAdmin(OverrideAdmin):
+    """Overrides of tools. We make their rows, so people can add and delete none but those of saved queries."""
+
+    list_display = ["name", "enabled"]
+    list_filter = [KindFilter, "enabled", "site"]
+    list_per_page = 200
+    show_facets = admin.ShowFacets.NEVER
+    search_fields = ["name", "description"]
+    fields = ["name", "site", "enabled", "what_it_does", "needs", "declared_description", "description", "groups"]
+    readonly_fields = ["name", "site", "what_it_does", "needs", "declared_description", "saved_call", "activity"]
+    make_rows = staticmethod(make_tool_rows)
+
+    def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
+        fields = [*super().get_fields(request, obj), *self.activity_fields(request)]
+        if obj is not None and obj.query:
+            fields.remove("declared_description")
+            # The call may name fields that the viewer may not read.
+            fields += ["saved_call"] if _may_ask(request, tool_of(obj)) else []
+        return fields
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Tool | None = None) -> bool:
+        # The row of any other tool would be made again.
+        return obj is not None and bool(obj.query) and super().has_delete_permission(request, obj)
+
+    # Trying it.
+
+    def get_urls(self) -> list[Any]:
+        return [
+            self.page_path("<path:object_id>/try/", self.try_view, "try"),
+            self.page_path("<path:object_id>/save/", self.save_view, "save"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, key_in_url(object_id))
+        can_try = row is not None and row.enabled and tool_of(row) is not None
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "can_try": can_try})
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """A form of the tool's arguments, and what an agent of the viewer would be answered."""
+        row = self.get_object(request, key_in_url(object_id))
+        site, tool = (None, None) if row is None else (site_of(row.site), tool_of(row))
+        if row is None or site is None or tool is None:
+            raise Http404
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if isinstance(tool, SavedQuery) and not _may_ask(request, tool):
+            if request.method == "POST":
+                raise PermissionDenied
+            said = _("An agent of yours may not read what this query reads, so you cannot try it.")
+            self.message_user(request, said, messages.WARNING)
+            return HttpResponseRedirect(self.page_url("change", row.pk))
+        schema = tool.get_input_schema(viewers_request(request))
+        may_choose_user = trying.may_try_as_others(request.user)
+        posted = request.POST if request.method == "POST" else None
+        form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
+        if "suggest" in request.POST:
+            return suggestions(form, partial(trying.suggest_for_tool, request, site, tool))
+        answer = None
+        if form.is_valid():
+            answer = trying.call(request, site, tool, form.cleaned_data.get("user") or request.user, form.given)
+        endpoint = request.build_absolute_uri(reverse("mcp_django:endpoint", current_app=site.name))
+        return self.page(
+            request, "tool/try", title=_("Try it"), object=row, form=form, answer=answer, tool_is_off=not row.enabled,
+            curl=None if answer is None else curl(endpoint, answer.call),
+            may_save=tool.name in SAVABLE and self._may_save(request),
+            call="" if answer is None else json.dumps(answer.call["params"]["arguments"], ensure_ascii=False),
+        )  # fmt: skip
+
+    def save_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Makes a tool of a call that was tried: ``save-call`` has its arguments."""
+        row = self.get_object(request, key_in_url(object_id))
+        site = None if row is None else site_of(row.site)
+        if row is None or site is None or row.name not in SAVABLE or not isinstance(tool_of(row), QueryTool):
+            raise Http404
+        if not (self._may_save(request) and self.has_view_permission(request, row)):
+            raise PermissionDenied
+        posted = request.POST if "save" in request.POST else None
+        form = SaveForm(request, site, row.name, posted, call=request.POST.get("save-call", ""))
+        if not form.is_of_a_call:
+            if request.POST.get("save-call"):
+                said = _("This call cannot be saved: it is too long, or has more than %(most)d values.")
+                self.message_user(request, said % {"most": MAX_VALUES}, messages.ERROR)
+            return HttpResponseRedirect(self.page_url("try", row.pk))
+        if form.is_valid() and (saved := self._save(request, site, form)) is not None:
+            self.message_user(
+                request, _("The tool is saved and switched on. Agents that may read its model and fields can call it.")
+            )
+            return HttpResponseRedirect(self.page_url("change", saved.pk))
+        main = [form[name] for name in ("name", "description")]
+        return self.page(request, "tool/save", title=_("Save as a tool"), object=row, form=form, main=main)
+
+    def _may_save(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request)
+
+    def _save(self, request: HttpRequest, site: MCPSite, form: SaveForm) -> Tool | None:
+        """The new row; None where somebody else has just taken its name."""
+        given = form.cleaned_data
+        values = {"enabled": True, "description": given["description"], "query": form.query}
+        with acting(request):
+            row, is_new = Tool.objects.get_or_create(site=site.name, name=given["name"], defaults=values)
+        if not is_new:
+            form.add_error("name", _("There is already a tool with this name. Choose another."))
+            return None
+        self.log_addition(request, row, [{"added": {}}])
+        return row
+
+    @admin.display(description=_("query"))
+    def saved_call(self, row: Tool) -> str:
+        return format_html(
+            "<pre>{}</pre>", row.query and json.dumps(json.loads(row.query), indent=2, ensure_ascii=False)
+        )
+
+    # Its own page.
+
+    def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
+        if _DECLARED in request.POST:
+            obj.description = ""
+        super().save_model(request, obj, form, change)
+
+    def response_change(self, request: HttpRequest, obj: Tool) -> HttpResponse:
+        if _DECLARED not in request.POST:
+            return super().response_change(request, obj)
+        self.message_user(request, _("Agents read the declared description again."))
+        return HttpResponseRedirect(self.page_url("change", obj.pk))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found: Any = super().get_changelist_instance(request)
+        found.request = request
+        found.has_change_permission = self.has_change_permission(request)
+        return found
+
+    def groups_of(self, request: HttpRequest, changelist: Any) -> Iterator[tuple[Promise, Sequence[ListedTool]]]:
+        """The lines of a list by what they are, each group with its heading."""
+        lines = list(self._lines(request, changelist))
+        for kind, heading in KINDS.items():
+            found = [line for line in lines if line.kind == kind]
+            if found:
+                yield heading, sorted(found, key=lambda line: (line.model, line.row.name))
+
+    def _lines(self, request: HttpRequest, changelist: Any) -> Iterator[ListedTool]:
+        rows: Sequence[Tool] = changelist.result_list
+        forms = changelist.formset.forms if changelist.formset else [None] * len(rows)
+        entries = {site.name: _entries(site, rows) for site in all_sites()}
+        calls = _recent_calls(rows) if shows_activity(self.admin_site, request) else None
+        for row, form in zip(rows, forms, strict=False):
+            entry = entries.get(row.site, {}).get(row.name, {})
+            yield ListedTool(row, form, entry, None if calls is None else calls[row.site, row.name])
+
+    @admin.display(description=_("what it does"))
+    def what_it_does(self, row: Tool) -> str:
+        tool = tool_of(row)
+        if tool is None:
+            return str(_("no longer exists"))
+        if tool.annotations.read_only:
+            return str(_("reads"))
+        return str(_("may destroy data") if tool.annotations.destructive else _("changes data"))
+
+    @admin.display(description=_("needs"))
+    def needs(self, row: Tool) -> str:
+        site = site_of(row.site)
+        entry = {} if site is None else _entries(site, [row]).get(row.name, {})
+        return ListedTool(row, None, entry, None).needs or "-"
+
+    @admin.display(description=_("declared description"))
+    def declared_description(self, row: Tool) -> str:
+        tool = tool_of(row)
+        return tool.get_description(None) if tool is not None else ""
+
+
+def _may_ask(request: HttpRequest, tool: BaseTool | None) -> bool:
+    """Whether an agent of the viewer could call a saved query."""
+    return isinstance(tool, SavedQuery) and why_not(request, tool) is None
+
+
+def _entries(site: Any, rows: Iterable[Tool]) -> Mapping[str, JSON]:
+    own = [row for row in rows if row.site == site.name]
+    return inventory.described_tools(
+        site, [(tool, row.description) for row in own if (tool := tool_of(row)) is not None]
+    )
+
+
+def _recent_calls(rows: Iterable[Tool]) -> Counter[tuple[str, str]]:
+    """How often each tool was called lately, by site and name."""
+    called = Call.objects.order_by().filter(
+        at__gte=timezone.now() - _RECENT, kind=Call.Kind.CALL, name__in={row.name for row in rows}
+    )
+    counted = called.values_list("site", "name").annotate(calls=models.Sum("count"))
+    return Counter({(site, name): calls for site, name, calls in counted})

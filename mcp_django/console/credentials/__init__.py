@@ -1,0 +1,1 @@
+"""What the pages about tokens and grants share: those of the admin, of consent, and of each person's own apps."""

@@ -1,0 +1,151 @@
+"""The page, and what its buttons do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from mcp_django.access import nonces
+from mcp_django.access.trail import acting
+from mcp_django.bridge.sites import all_sites
+from mcp_django.conf import OAUTH_APP, get_conf
+from mcp_django.console.credentials.once import SentBefore
+from mcp_django.console.credentials.reach import reach_of
+from mcp_django.console.pages.connected_apps import clients_of_viewer, disconnect
+from mcp_django.console.pages.connecting import client_setups, server_name
+from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of
+from mcp_django.core.web_pages import login, not_atomic, page
+from mcp_django.exchange.audience import CONNECTED, resource_of
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
+
+NAME = "connected"
+
+
+def url_patterns(site: MCPSite) -> list[URLPattern]:
+    """Its URL with a slash behind it and without."""
+    view = not_atomic(connected)
+    return [path(CONNECTED, view, {"site": site}, name=NAME), path(f"{CONNECTED}/", view, {"site": site})]
+
+
+def url_of_page(site: MCPSite) -> str | None:
+    """Where the page is. None where there is neither a login for clients nor self-service."""
+    return reverse(f"mcp_django:{NAME}", current_app=site.name) if _is_served() else None
+
+
+def _is_served() -> bool:
+    return apps.is_installed(OAUTH_APP) or bool(get_conf().SELF_SERVICE)
+
+
+@login_not_required
+@never_cache
+@csrf_protect
+@sensitive_post_parameters("token")
+@sensitive_variables()
+def connected(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    """What acts for the person of the request, and a form for a token where that person may make some."""
+    if not _is_served():
+        raise Http404
+    if request.method not in ("GET", "HEAD", "POST"):
+        return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
+    if not request.user.is_authenticated:
+        return login(request)
+    if request.method != "POST":
+        return _show(request, site, OwnTokenForm(request, site) if may_make_tokens(request.user) else None)
+    answer = _ANSWERS.get(request.POST.get("do", ""))
+    if answer is None:
+        return HttpResponse(status=HTTPStatus.BAD_REQUEST)
+    with acting(request):
+        return answer(request, site)
+
+
+def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> HttpResponse:
+    logs_in, tokens = apps.is_installed(OAUTH_APP), tokens_of(request.user)
+    context = {
+        "logs_in": logs_in,
+        "connected": clients_of_viewer(request, site) if logs_in else (),
+        "tokens": tokens[:LISTED],
+        "unlisted": max(0, tokens.count() - LISTED),
+        "form": form,
+        "has_other_endpoints": len(all_sites()) > 1,
+    }
+    return page(request, "self_service/connected", context, has_script=True)
+
+
+# What the buttons do.
+
+
+def _disconnect(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    if disconnect(request.user, request.POST.get("client", ""), request.POST.get("resource", "")):
+        messages.success(request, _("The app is disconnected."), fail_silently=True)
+    else:
+        messages.warning(request, _("The app was disconnected already."), fail_silently=True)
+    return redirect(request.path)
+
+
+def _revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    token = revoke(request.user, request.POST.get("key", ""))
+    if token is not None:
+        said = _("The token “%(token)s” was revoked.") % {"token": token}
+        messages.success(request, said, fail_silently=True)
+    else:
+        messages.warning(request, _("This token has already ended."), fail_silently=True)
+    return redirect(request.path)
+
+
+def _make(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    if not may_make_tokens(request.user):
+        raise Http404
+    nonces.forget_expired()
+    form = OwnTokenForm(request, site, request.POST)
+    if not form.is_valid():
+        return _show(request, site, form)
+    try:
+        token, plain = form.make()
+    except ValidationError as error:
+        form.add_error(None, error)
+        return _show(request, site, form)
+    except SentBefore:
+        return _about_token(request, "token_made", _("The token was already made"))
+    endpoint, logs_in = resource_of(request), apps.is_installed(OAUTH_APP)
+    name = server_name(site.implementation()["name"], endpoint)
+    clients = client_setups(endpoint, name, token=plain, logs_in=logs_in)
+    shown = {"object": token, "token": plain, "clients": clients, "test_url": request.path}
+    return _about_token(request, "new_token", _("The new token"), back=_("I have copied it"), **shown)
+
+
+def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    """What the token reaches that the person was just shown. The token is neither stored nor shown again."""
+    reach = reach_of(request, site, request.POST.get("token", ""))
+    # A token that acts as somebody else is as unknown as any.
+    if reach is not None and not tokens_of(request.user).filter(pk=reach.token_id).exists():
+        reach = None
+    return _about_token(request, "token_test", _("What the token reaches"), reach=reach)
+
+
+def _about_token(request: HttpRequest, part: str, title: str, **shown: Any) -> HttpResponse:
+    """A page about one token: the part that it shares with the page of the admin, and a way back."""
+    context = {"title": title, "part": f"mcp_django/{part}.html", "back": _("Back"), **shown}
+    return page(request, "self_service/token", context, has_script=True)
+
+
+_ANSWERS: Mapping[str, Callable[[HttpRequest, MCPSite], HttpResponse]] = {
+    "disconnect": _disconnect,
+    "revoke": _revoke,
+    "make": _make,
+    "test": _test,
+}

@@ -1,0 +1,1 @@
+"""What agents can reach, for the people who answer for it: the inventory, the reasons, and the admin beside it."""

@@ -1,0 +1,296 @@
+"""Buses carry events from each process to every other: ``publish`` sends one, ``subscribe`` receives all of them.
+
+Within one process the hub is called directly. Between processes a Channels layer carries the events. We make a layer of
+our own, so that the host project's messages and limits are not affected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import connections
+from django.utils.module_loading import import_string
+
+from mcp_django.conf import get_conf
+from mcp_django.core.compat import redis_layers
+from mcp_django.core.events.nats_servers import named_servers
+from mcp_django.core.events.redis import RedisReceiver
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+    from mcp_django.core.events.changes import Changes
+    from mcp_django.core.events.controls import ControlSet
+
+
+_GROUP = "mcp_django.events"
+_MESSAGE_TYPE = "mcp_django.event"
+IN_MEMORY = "channels.layers.InMemoryChannelLayer"
+#: How long a broker may take to accept an event; the publisher's queue grows meanwhile.
+_SEND_SECONDS = 5.0
+#: How often a quiet member joins its group again.
+_REJOIN_SECONDS = 30.0
+#: How long RedisChannelLayer lets the broker wait for an event. Its default is 5 seconds, after which redis-py, too,
+#: gives up a quiet connection.
+_BLOCK_SECONDS = 1
+PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
+CORE = "channels_redis.core.RedisChannelLayer"
+#: A name in PostgreSQL has 63 bytes, and triggers have names that begin with the channel's.
+MAX_CHANNEL_BYTES = 48
+
+
+class Receiver(Protocol):
+    """Takes in the events of its process, as a hub does."""
+
+    def receive(self, changes: Changes, controls: ControlSet) -> None: ...
+
+
+class Bus(ABC):
+    """Carries events between the processes of a project. It may lose some."""
+
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
+        """Hand the changes to the hubs of this process and return True, where there is no other process."""
+        return False
+
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
+        """Publish the changes of the connection's transactions with their commits, where the database is the bus."""
+        return
+
+    @abstractmethod
+    def publish(self, event: JSON) -> None:
+        """Give the event to every process; called in the publisher's thread, and may block and raise."""
+
+    @abstractmethod
+    def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
+        """Every event of every process, until the generator is closed. Raises what the broker raises.
+
+        ``joined`` is called once events come: this process has missed all earlier ones.
+        """
+
+
+class LocalBus(Bus):
+    """One process: no broker, no thread and no numbers."""
+
+    def __init__(self) -> None:
+        self._receivers: WeakSet[Receiver] = WeakSet()
+        self._lock = Lock()
+
+    def join(self, receiver: Receiver) -> None:
+        """Hand all later events to the receiver."""
+        with self._lock:
+            self._receivers.add(receiver)
+
+    def leave(self, receiver: Receiver) -> None:
+        with self._lock:
+            self._receivers.discard(receiver)
+
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
+        with self._lock:
+            receivers = list(self._receivers)
+        for receiver in receivers:
+            receiver.receive(changes, controls)
+        return True
+
+    def publish(self, event: JSON) -> None:
+        """Do nothing: the hubs have the changes. Only a publisher that other settings have started comes here."""
+
+    def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
+        raise RuntimeError("events of one process are not subscribed to")
+
+
+class ChannelLayerBus(Bus):
+    """A Channels layer. Each process is one member, whatever the number of its connections."""
+
+    def __init__(self, config: JSON) -> None:
+        self._backend = config["BACKEND"]
+        self._config = {**config.get("CONFIG", {})}
+        self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
+        self._layer_class = import_string(self._backend)
+        # Every connection needs this codec. If the publisher's thread loaded it first, a process forked in that
+        # moment would keep it half loaded.
+        codecs.lookup("idna")
+        self._send: Callable[[JSON], None] = self._send_by_layer
+        self._receiver: RedisReceiver | None = None
+        if self._backend == PUBSUB:
+            self._send = sender = RedisSender(self._layer(), self._config)
+            self._receiver = RedisReceiver(self._layer(), sender.host, sender.channel)
+
+    def publish(self, event: JSON) -> None:
+        self._send({"type": _MESSAGE_TYPE, "event": event})
+
+    async def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
+        if self._receiver is not None:
+            async with contextlib.aclosing(self._receiver.messages(joined)) as messages:
+                async for message in messages:
+                    yield message["event"]
+            return
+        layer = self._layer()
+        receiving: asyncio.Future[JSON] | None = None
+        try:
+            channel = await layer.new_channel()
+            await layer.group_add(_GROUP, channel)
+            joined()
+            while True:
+                receiving = receiving or asyncio.ensure_future(layer.receive(channel))
+                await asyncio.wait({receiving}, timeout=_REJOIN_SECONDS)
+                if not receiving.done():
+                    # Membership expires; joining again costs little, and loses nothing that is on its way.
+                    await layer.group_add(_GROUP, channel)
+                    continue
+                message, receiving = receiving.result(), None
+                yield message["event"]
+        finally:
+            if receiving is not None:
+                receiving.cancel()
+                # The error of a broker that is gone is retrieved, so that asyncio does not log it.
+                receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            await redis_layers.close(layer)
+
+    def _layer(self) -> Any:
+        # One instance per use: a Redis layer refuses a second event loop.
+        layer = self._layer_class(**self._config)
+        redis_layers.wait_at_most(layer, _BLOCK_SECONDS)
+        return layer
+
+    def _send_by_layer(self, message: JSON) -> None:
+        async def send() -> None:
+            layer = self._layer()
+            try:
+                await asyncio.wait_for(layer.group_send(_GROUP, message), _SEND_SECONDS)
+            finally:
+                await redis_layers.close(layer)
+
+        async_to_sync(send)()
+
+
+class RedisSender:
+    """Publishes as RedisPubSubChannelLayer does, with a synchronous client: no event loop in the publisher's thread."""
+
+    def __init__(self, layer: Any, config: JSON) -> None:
+        self._serialize = layer.serialize
+        self.channel = redis_layers.group_channel(config["prefix"], _GROUP)
+        self.host = redis_layers.host_of(config.get("hosts"), self.channel)
+        self._client: Any = None
+
+    def __call__(self, message: JSON) -> None:
+        if self._client is None:
+            self._client = self._connect()
+        self._client.publish(self.channel, self._serialize(message))
+
+    def _connect(self) -> Any:
+        import redis
+        from redis.sentinel import Sentinel, SentinelConnectionPool
+
+        host = dict(self.host)
+        address = host.pop("address", None)
+        master_name, sentinels = host.pop("master_name", None), host.pop("sentinels", ())
+        sentinel_kwargs = host.pop("sentinel_kwargs", None) or {}
+        host.setdefault("socket_timeout", _SEND_SECONDS)
+        if address is not None:
+            return redis.Redis.from_url(address, **host)
+        if master_name is None:
+            return redis.Redis(**host)
+        # A sentinel that is down gets the same short timeout as its master, and then the next one is asked.
+        asked = Sentinel(sentinels, sentinel_kwargs={"socket_timeout": _SEND_SECONDS, **sentinel_kwargs})
+        return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
+
+
+def get_bus() -> Bus:
+    """The bus that the settings name, or else this process's own. Raises ImproperlyConfigured."""
+    return _local_bus() if _alone else _configured_bus()
+
+
+#: How many test clients there are. While there is one, changes are published in this process alone.
+_alone = 0
+
+
+@contextlib.contextmanager
+def publishing_here_only() -> Iterator[None]:
+    """Publish changes in this process alone and at once within the block, whatever bus the settings name. For tests."""
+    global _alone  # noqa: PLW0603
+    with _alone_lock:
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _alone_lock:
+            _alone -= 1
+
+
+_alone_lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _configured_bus() -> Bus:
+    servers, databases = named_servers(), push_databases()
+    if servers is not None:
+        from mcp_django.core.events.nats import NATSBus
+
+        return NATSBus(servers, get_conf().PUSH_CHANNEL)
+    if databases is not None:
+        from mcp_django.core.events.postgresql import PostgreSQLBus
+
+        return PostgreSQLBus(*databases, get_conf().PUSH_CHANNEL)
+    config = layer_config()
+    if config is None or config["BACKEND"] == IN_MEMORY:
+        return _local_bus()
+    return ChannelLayerBus(config)
+
+
+@lru_cache(maxsize=1)
+def _local_bus() -> LocalBus:
+    # The same bus is kept when settings change: the hubs that have joined it are still there.
+    return LocalBus()
+
+
+def layer_config() -> JSON | None:
+    """The entry of CHANNEL_LAYERS that carries our events, or None. Raises ImproperlyConfigured for a wrong alias."""
+    layers: dict[str, JSON] = getattr(settings, "CHANNEL_LAYERS", None) or {}
+    alias = get_conf().CHANNEL_LAYER
+    if alias is not None and alias not in layers:
+        raise ImproperlyConfigured(f"MCP['CHANNEL_LAYER'] names {alias!r}, which is not in CHANNEL_LAYERS.")
+    return layers.get(alias or ("mcp" if "mcp" in layers else "default"))
+
+
+def push_databases() -> tuple[str, str] | None:
+    """The aliases that NOTIFY and LISTEN go through; None where no database is the bus. Raises ImproperlyConfigured."""
+    conf = get_conf()
+    if conf.PUSH_DATABASE is None:
+        if conf.PUSH_LISTEN_DATABASE is not None:
+            raise ImproperlyConfigured("MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATABASE'].")
+        return None
+    named = {"PUSH_DATABASE": conf.PUSH_DATABASE, "PUSH_LISTEN_DATABASE": conf.PUSH_LISTEN_DATABASE}
+    for name, alias in named.items():
+        if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+            raise ImproperlyConfigured(f"MCP[{name!r}] names {alias!r}, which is no PostgreSQL database of DATABASES.")
+    if find_spec("psycopg") is None:
+        raise ImproperlyConfigured("MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'")
+    if not 0 < len(conf.PUSH_CHANNEL.encode()) <= MAX_CHANNEL_BYTES:
+        raise ImproperlyConfigured(f"MCP['PUSH_CHANNEL'] must be a name of at most {MAX_CHANNEL_BYTES} bytes.")
+    return conf.PUSH_DATABASE, conf.PUSH_LISTEN_DATABASE or conf.PUSH_DATABASE
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in ("MCP", "CHANNEL_LAYERS"):
+        _configured_bus.cache_clear()
+
+
+setting_changed.connect(_forget)
+# A forked child has neither the hubs nor the connections of its parent.
+for _made in (_configured_bus, _local_bus):
+    os.register_at_fork(after_in_child=_made.cache_clear)

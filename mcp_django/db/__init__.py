@@ -1,4 +1,0 @@
-"""How our own queries are put to a database: with a limit of time, read-only, and so that they can be stopped.
-
-It imports protocol for its errors, compat and conf. It knows no model of ours and no principal.
-"""

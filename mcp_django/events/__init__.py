@@ -1,4 +1,0 @@
-"""Carries what a transaction changed to every process: change sets, controls, the publisher, and the buses.
-
-It imports compat, conf and types. It knows no principal: the hub decides which clients are notified.
-"""

@@ -1,0 +1,137 @@
+"""The class Schema, with which all of mcp_django validates values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from django.utils.functional import cached_property
+from jsonschema.exceptions import ValidationError
+
+from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
+from mcp_django.protocol.json_schema.validation import TooMuchWork, accepter_of, find_errors, validator_of
+from mcp_django.protocol.unknown_names import unknown_name
+from mcp_django.types import JSON
+
+_MAX_ERRORS = 20
+_MAX_CHARS = 500
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+#: Keyword → what it asks for, where jsonschema would write the value first, or leave the limit out.
+_TEXTS: Mapping[str, str] = {
+    "maxLength": "must not be longer than {} characters",
+    "maxItems": "must not have more than {} items",
+    "maxProperties": "must not have more than {} members",
+    "maximum": "must not be greater than {}",
+    "minLength": "must not be shorter than {} characters",
+    "minItems": "must not have fewer than {} items",
+    "minProperties": "must not have fewer than {} members",
+    "minimum": "must not be less than {}",
+}
+
+
+class Schema:
+    """A JSON Schema (2020-12) with its validator, built once."""
+
+    def __init__(self, schema: JSON) -> None:
+        self.schema = schema
+        #: A name that callers try → the property that they mean, for a suggestion: ``{"where": "filter"}``.
+        self.synonyms: Mapping[str, str] = {}
+
+    @cached_property
+    def _validator(self) -> Any:
+        return validator_of(self.schema)
+
+    @cached_property
+    def _accepts(self) -> Callable[[Any], bool]:
+        return accepter_of(self.schema)
+
+    def errors(self, instance: Any) -> list[FieldError]:
+        """The errors of the instance, at most 20, ordered by their path. Empty if it is valid."""
+        if self._accepts(instance):
+            return []
+        try:
+            # A long list may have an error for each item. The first few are enough.
+            found = find_errors(self._validator, instance, _MAX_ERRORS)
+        except TooMuchWork:
+            return [field_error("", "is nested too deeply, or too large, to be validated", instance)]
+        found.sort(key=lambda error: [str(part) for part in error.absolute_path])
+        return [item for error in found for item in self._described(error)][:_MAX_ERRORS]
+
+    def _described(self, error: ValidationError) -> Iterator[FieldError]:
+        """The error, as one for each unknown property."""
+        path = [str(part) for part in error.absolute_path]
+        known = _names_alone_allowed(error)
+        for name in error.instance if known else ():
+            if name not in known:
+                text = unknown_name("argument", name, known, self.synonyms.get(name.lower(), ""))
+                yield field_error(".".join([*path, name[:RECEIVED_CHARS]]), text, error.instance[name])
+        if not known:
+            yield field_error(".".join(path), _message(error), error.instance)
+
+    # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
+    # know only texts, so a number arrives as its digits.
+
+    def without_blanks(self, arguments: JSON) -> JSON:
+        """The arguments without optional ones that are blank, and with each integer in the type of the schema.
+
+        Null and [] are blank, and "" where no object is wanted: a filter that is a text is a mistake.
+
+        For an object whose properties each have a plain ``type`` and give no meaning to a blank.
+        """
+        required, properties = self.schema.get("required", ()), self.schema["properties"]
+        return {
+            name: _in_type(properties.get(name, {}), value)
+            for name, value in arguments.items()
+            if name in required or name not in properties or not _is_blank(properties[name], value)
+        }
+
+    def without_nulls(self, arguments: JSON) -> JSON:
+        """The arguments without optional ones that are null where the schema of an object allows no null."""
+        if None not in arguments.values():
+            return arguments
+        return {name: value for name, value in arguments.items() if value is not None or name not in self._never_null}
+
+    @cached_property
+    def _never_null(self) -> frozenset[str]:
+        """The optional properties that may not be null."""
+        optional = self.schema.get("properties", {}).keys() - set(self.schema.get("required", ()))
+        definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
+        alone = {name: Schema({**definitions, "allOf": [self.schema["properties"][name]]}) for name in optional}
+        return frozenset(name for name, schema in alone.items() if schema.errors(None))
+
+
+def _names_alone_allowed(error: ValidationError) -> list[str]:
+    """The names of the properties, where the error is that there are others; else empty."""
+    schema = error.schema
+    if error.validator != "additionalProperties" or not isinstance(schema, dict) or "patternProperties" in schema:
+        return []
+    return list(schema.get("properties", ())) if error.validator_value is False else []
+
+
+def _message(error: ValidationError) -> str:
+    """What is wrong, with the limit before the value, of which the beginning is shown."""
+    limit = _TEXTS.get(str(error.validator))
+    if limit is not None:
+        return limit.format(error.validator_value)
+    whole = repr(error.instance)
+    short = whole if len(whole) <= RECEIVED_CHARS else f"{whole[:RECEIVED_CHARS]}…"
+    message: str = error.message.replace(whole, short)
+    return message[:_MAX_CHARS]
+
+
+def _is_blank(schema: JSON, value: Any) -> bool:
+    return value is None or value == [] or (value == "" and schema.get("type") != "object")
+
+
+def _in_type(schema: JSON, value: Any) -> Any:
+    """An integer as digits where a text is wanted, and digits as an integer where an integer is wanted."""
+    kind = schema.get("type")
+    if kind == "string" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if kind == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    if kind == "array" and isinstance(value, list):
+        return [_in_type(schema.get("items", {}), item) for item in value]
+    return value

@@ -1,4 +1,0 @@
-"""The page where each person sees the apps and tokens that act for them, ends them, and makes tokens of their own.
-
-It imports any of the rooms below it.
-"""

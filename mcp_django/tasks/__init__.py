@@ -1,4 +1,0 @@
-"""Tasks: tool calls that outlive their request. They are stored here, with their owners, for a framework to run.
-
-It imports access, models and the rooms below them. The job that runs a task stands above, so the app hands it in.
-"""

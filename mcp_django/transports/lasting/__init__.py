@@ -1,0 +1,1 @@
+"""Connections that last: what WebSocket, stdio, gRPC and streams have in common."""

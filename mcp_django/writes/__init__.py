@@ -1,4 +1,0 @@
-"""Creating, changing and deleting rows through the admin's own forms: preview, confirmation, consent, and once.
-
-It imports any of the rooms below it.
-"""

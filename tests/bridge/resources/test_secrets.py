@@ -1,0 +1,214 @@
+"""What is never exposed: secrets by their name, and models that hold them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
+
+from mcp_django import MCPSite, ModelMCP, site
+from mcp_django.bridge.declared.secrets import is_hidden_model, is_secret_name, why_hidden
+from mcp_django.models import AccessToken, Tool, WatchedResource
+from mcp_django.models import Session as MCPSession
+from tests.shop.models import Apikey, Product, Tag
+from tests.support.asking import DirectPeer
+from tests.support.data import token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, Peer
+
+SECRET = [
+    "password", "PASSWORD", "user_password", "passwords", "api_key", "apikey", "apiKey", "access_key", "access_token",
+    "resetToken", "reset_token", "secret", "client_secret", "totp_secret", "pin", "cvv", "cvc", "iban", "ssn", "salt",
+    "webhook", "webhook_url", "private_key", "signing_key", "ssh_key", "session_key", "otp", "nonce", "csrf", "cookie",
+    "credentials", "auth_key", "license_key", "encryption_keys", "hash", "jwt", "signature", "passphrase", "seed",
+    "recovery_key", "pwhash", "mfa_key", "privkey", "activation_code", "one_time_code", "magic_link", "reset_url",
+    "security_answer", "psk", "mnemonic", "connection_string", "credit_card", "tax_id", "passport_no", "national_id",
+    "MagicLinks", "passport_numbers", "social_security_number", "social_security",
+    "ccv", "device_code", "driving_licence", "drivers_license", "recovery_phrase", "signed_url", "DATABASE_URL",
+    "national_insurance_no", "routing_number", "backup_codes", "connectionString", "taxId", "creditcard", "mfaKeys",
+]  # fmt: skip
+
+
+def test_a_name_that_says_secret() -> None:
+    assert [name for name in SECRET if not is_secret_name(name)] == []
+
+
+PLAIN = [
+    "name", "sort_key", "primary_key", "key", "foreign_key", "keyboard", "tokenizer", "pinned", "seedling", "hashtag",
+    "link", "url", "website_url", "answer", "card", "tax_rate", "passport", "time", "string", "connection", "number",
+    "postal_code", "country_code", "order_number", "login",
+    "phrase", "license", "licence", "security", "social", "insurance", "device", "database", "driver", "routing",
+    "secretary", "passenger", "compass", "basalt", "spinner", "assassin", "opinion", "description", "notes", "monkey",
+]  # fmt: skip
+
+
+def test_a_name_that_says_nothing() -> None:
+    assert [name for name in PLAIN if is_secret_name(name)] == []
+
+
+def test_the_models_that_the_bridge_hides() -> None:
+    hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey]
+
+    assert [model for model in (*hidden, User, Product, Tag) if is_hidden_model(model)] == hidden
+
+
+def made(name: str, *fields: str) -> type[models.Model]:
+    """A model of text fields."""
+    columns = {field: models.TextField() for field in fields}
+    with isolate_apps("tests.shop"):
+        meta = type("Meta", (), {"app_label": "shop"})
+        return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **columns})
+
+
+OF_MAIL = [
+    # As django-oscar's communication.Email.
+    made("Email", "user", "email", "subject", "body_text", "body_html", "date_sent"),
+    made("Sent", "to_address", "subject", "message"),
+    made("Outbox", "recipient_list", "subject", "html_content"),
+    made("Copied", "sender", "cc", "subject", "text"),
+    made("MagicLink", "user", "created"), made("OneTimeCode", "user"), made("LoginCode", "user"),
+    made("Invite_Codes", "user"), made("APIKey", "name"),
+]  # fmt: skip
+
+
+def test_a_model_that_lets_somebody_in_is_hidden_with_the_reason() -> None:
+    mail = "it holds mail that was sent, which may have links to log in or to set a password"
+
+    assert {model.__name__: why_hidden(model) for model in OF_MAIL} == {
+        **{model.__name__: f"by its name, each row of {model.__name__} lets somebody in" for model in OF_MAIL},
+        **dict.fromkeys(("Email", "Sent", "Outbox", "Copied"), mail),
+    }
+
+
+LIKE_MAIL = [
+    made("Comment", "name", "email", "body"), made("Contact", "name", "email", "subject", "message"),
+    made("Post", "title", "subject", "body"), made("Ticket", "topic", "subject", "text"), made("Link", "url"),
+    made("Code", "number"), made("Customer", "email", "company"), made("Template", "subject", "body"),
+]  # fmt: skip
+
+
+def test_a_model_that_only_looks_like_mail_is_shown() -> None:
+    assert [model for model in LIKE_MAIL if why_hidden(model) is not None] == []
+
+
+def test_registering_a_model_of_ours() -> None:
+    for model in (AccessToken, Tool, MCPSession, WatchedResource):
+        with pytest.raises(ImproperlyConfigured, match="The models of mcp_django are never exposed"):
+            MCPSite("other").register(model, fields="__all__")
+
+
+def test_models_with_secrets_exist_for_no_agent(admin: Peer, flights: Any) -> None:
+    hidden = ["admin.logentry", "sessions.session", "mcp_django.accesstoken", "mcp_django.tool", "shop.apikey"]
+    described = json.dumps([
+        admin.call("describe_models"), admin.result(MODERN, "tools/list"), admin.result(MODERN, "resources/list"),
+        admin.result(MODERN, "resources/templates/list"),
+    ])  # fmt: skip
+
+    for label in hidden:
+        app, _, model = label.partition(".")
+        assert label not in described and f"db://{app}/{model}" not in described
+        assert admin.call("find_records", model=label)["isError"] is True
+        assert admin.error(MODERN, "resources/read", {"uri": f"db://{app}/{model}"})
+        assert admin.error(MODERN, "resources/read", {"uri": f"db://{app}/{model}.schema"})
+
+
+def test_a_model_of_ours_stays_hidden_though_the_admin_registers_it_anew(db: None, declared: Declared) -> None:
+    class Plain(admin.ModelAdmin):  # type: ignore[type-arg]
+        list_display = ["hash"]
+
+    for model in (AccessToken, LogEntry, Session):
+        declared.admin(model, Plain)
+
+    assert not {"mcp_django.accesstoken", "admin.logentry", "sessions.session"} & site.models.keys()
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {"filter": {"password__startswith": "md5"}},
+    {"filter": {"password": "x"}},
+    {"filter": {"not": {"password__isnull": True}}},
+    {"filter": {"any": [{"password__gt": ""}]}},
+    {"order_by": ["password"]},
+    {"order_by": ["-password"]},
+    {"fields": ["password"]},
+]
+
+
+def test_asking_for_passwords(root: DirectPeer) -> None:
+    def answer(asked: dict[str, Any], name: str) -> str:
+        filled = json.loads(json.dumps(asked).replace("password", name))
+        return json.dumps(root.call("find_records", model="auth.user", **filled)).replace(name, "NAME")
+
+    for asked in QUESTIONS:
+        assert answer(asked, "password") == answer(asked, "pqssword"), asked
+
+
+def test_passwords_appear_nowhere(root: DirectPeer, declared: Declared) -> None:
+    token_of(root.user)
+    key = root.user.pk
+
+    for options in ({"fields": "__all__"}, {}):
+        declared.close()
+        if options:
+            declared.model(User, **options)
+        everything = json.dumps([
+            root.call("describe_models", model="auth.user"), root.call("find_records", model="auth.user"),
+            root.call("get_record", model="auth.user", id=key), root.read(f"db://auth/user/{key}"),
+            root.read("db://auth/user.schema"), root.read("db://auth/user"), root.result(MODERN, "tools/list"),
+        ])  # fmt: skip
+        assert "password" not in everything
+        assert root.user.password not in everything
+        assert root.read("db://auth/user")["rows"]
+
+
+def test_searching_in_passwords(root: DirectPeer, declared: Declared) -> None:
+    declared.model(User, fields="__all__", search_fields=["password", "username"])
+
+    described = root.call("describe_models", model="auth.user")["structuredContent"]
+    found = root.call("find_records", model="auth.user", search="md5")["structuredContent"]
+
+    assert described["search_fields"] == ["username"]
+    assert found["rows"] == []
+
+
+class ByMethod(ModelMCP):
+    def get_fields(self, request: Any) -> list[str]:
+        return ["name", "api_key"]
+
+
+def test_a_secret_field_is_hidden_and_shown_where_it_is_named(root: DirectPeer, declared: Declared) -> None:
+    product = Product.objects.create(name="x")
+
+    def read(model_mcp: type[ModelMCP] | None = None, **options: Any) -> Any:
+        declared.close()
+        declared.model(Product, model_mcp, **options)
+        return root.read(f"db://shop/product/{product.pk}")
+
+    assert "api_key" not in root.read(f"db://shop/product/{product.pk}")  # By the admin.
+    assert "api_key" not in read(fields="__all__")
+    assert read(ByMethod) == {"id": product.pk, "name": "x"}
+    assert read(fields=["name", "api_key"]) == {"id": product.pk, "name": "x", "api_key": "sk-secret"}
+    found = root.call("find_records", model="shop.product", filter={"api_key__startswith": "sk-"}, fields=["api_key"])
+    assert found["structuredContent"]["rows"] == [[product.pk, "sk-secret"]]
+
+
+def test_a_model_whose_key_is_secret_is_not_there_until_the_key_is_named(root: DirectPeer, declared: Declared) -> None:
+    Apikey.objects.create(token="sk-1")
+
+    declared.model(Apikey, fields="__all__")
+    lists = [root.result(MODERN, method) for method in ("resources/list", "resources/templates/list", "tools/list")]
+    unnamed = root.call("find_records", model="shop.apikey")
+    declared.close()
+    declared.model(Apikey, fields=["token"])
+
+    assert "apikey" not in json.dumps(lists)
+    assert unnamed["isError"] is True and "no model 'shop.apikey'" in json.dumps(unnamed)
+    assert "sk-1" not in json.dumps(unnamed)
+    assert root.read("db://shop/apikey/sk-1") == {"token": "sk-1"}

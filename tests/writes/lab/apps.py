@@ -1,7 +1,0 @@
-from django.apps import AppConfig
-
-
-class LabConfig(AppConfig):
-    name = "tests.writes.lab"
-    label = "lab"
-    default_auto_field = "django.db.models.BigAutoField"
