@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_django.push.bulk import WatchedQuerySet as WatchedQuerySet
     from mcp_django.push.bulk import WatchedQuerySetMixin as WatchedQuerySetMixin
     from mcp_django.push.bulk import changed as changed
-    from mcp_django.push.updates import updated as updated
+    from mcp_django.push.bulk import updated as updated
 
     __version__: str
 
@@ -61,7 +61,7 @@ _HOMES = {
     "resource": "mcp_django.bridge.sites",
     "site": "mcp_django.bridge.sites",
     "tool": "mcp_django.bridge.sites",
-    "updated": "mcp_django.push.updates",
+    "updated": "mcp_django.push.bulk",
 }
 
 __all__ = [

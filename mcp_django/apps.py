@@ -96,7 +96,7 @@ def _url_patterns(site: MCPSite) -> list[URLPattern]:
     """The URLs of a site, with those of logging in where that app is installed."""
     from mcp_django.console.pages.landing import landing_page
     from mcp_django.console.pages.own_page import url_patterns as self_service_patterns
-    from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
+    from mcp_django.transports.http.routes import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 
     own = [*url_patterns(site, landing_page), *self_service_patterns(site)]

@@ -1,8 +1,10 @@
-"""The exceptions that a project raises and catches, and what each of them tells the client. Imports error_codes alone.
+"""The exceptions that a project raises and catches, and what each of them tells the client. Imports nothing of ours.
 
 Raise ToolError for what the agent may do better, MCPError for what it cannot. MissingCapability is raised where a
 client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of
 any other exception stays in the log: the client learns only that something failed. See docs/reference-imports.md.
+
+The error codes are those of JSON-RPC 2.0 (its section 5.1) and of MCP 2026-07-28 (basic#error-codes).
 """
 
 from __future__ import annotations
@@ -11,11 +13,20 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mcp_django import error_codes
-
 if TYPE_CHECKING:
     from mcp_django.protocol.revisions import Era
     from mcp_django.types import JSON
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+HEADER_MISMATCH = -32020
+MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+
 
 __all__ = ["FieldError", "MCPError", "MissingCapability", "ToolError", "field_error"]
 
@@ -64,7 +75,7 @@ class MCPError(Exception):
     subclass may have another ``code`` and ``reason``.
     """
 
-    code: int = error_codes.INTERNAL_ERROR
+    code: int = INTERNAL_ERROR
     reason: str = "INTERNAL_ERROR"
     #: The HTTP status where it does not follow from the code and the era.
     http_status: HTTPStatus | None = None
@@ -99,7 +110,7 @@ class MissingCapability(MCPError):
     such as ``{"elicitation": {}}``.
     """
 
-    code = error_codes.MISSING_REQUIRED_CLIENT_CAPABILITY
+    code = MISSING_REQUIRED_CLIENT_CAPABILITY
     reason = "MISSING_CLIENT_CAPABILITY"
 
     def __init__(self, required: JSON, message: str = "") -> None:
@@ -108,7 +119,7 @@ class MissingCapability(MCPError):
 
     def code_in(self, era: Era) -> int:
         # The code is a modern one, and legacy clients get it in the result.
-        return self.code if era.enveloped else error_codes.INTERNAL_ERROR
+        return self.code if era.enveloped else INTERNAL_ERROR
 
 
 def _capability_names(required: JSON, prefix: str = "") -> list[str]:

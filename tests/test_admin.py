@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.bridge.override_rows import make_tool_rows
-from mcp_django.console.credentials.once import new_nonce
+from mcp_django.console.credentials.lifetimes import new_nonce
 from mcp_django.models import AccessToken, Tool, digest
 from mcp_django.models.tokens import NEVER
 from tests.support.data import make_staff

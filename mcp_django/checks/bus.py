@@ -16,7 +16,7 @@ from django.db import connections
 from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import unknown_keys
 from mcp_django.core.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.core.events.nats_servers import named_servers
+from mcp_django.core.events.nats_sender import named_servers
 
 
 @register("mcp_django")

@@ -25,7 +25,7 @@ from mcp_django.bridge.uploads.names import is_media_range
 from mcp_django.conf import AUDITS, LANDING_PAGES, OAUTH_APP, Conf, get_conf, unknown_keys
 from mcp_django.core.db.bounds import BOUNDS
 from mcp_django.core.events.bus import layer_config, push_databases
-from mcp_django.core.events.nats_servers import named_servers
+from mcp_django.core.events.nats_sender import named_servers
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
 from mcp_django.exchange.scopes import parse, problems_of_groups
 from mcp_django.protocol.unknown_names import nearest

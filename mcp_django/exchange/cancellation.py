@@ -1,10 +1,16 @@
-"""Stopping a request that is being answered, with the database queries that run for it."""
+"""Stopping a request that is being answered, with the database queries that run for it.
+
+A later request of a stored session finds the one that it cancels in ``RUNNING``, if this process answers it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from threading import Lock
+from weakref import WeakValueDictionary
 
 from mcp_django.core.db.interrupts import Interruptible
 
@@ -47,3 +53,38 @@ class Cancellation:
                 self._callbacks.append(callback)
                 return
         callback()
+
+
+class Running:
+    """``running_key``, or the key of a task → the cancellation of that request. Entries go with their requests.
+
+    Workers add entries while the loop reads them, and a WeakValueDictionary alone is not safe for that.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._cancellations: WeakValueDictionary[str, Cancellation] = WeakValueDictionary()
+
+    def __setitem__(self, key: str, cancellation: Cancellation) -> None:
+        with self._lock:
+            self._cancellations[key] = cancellation
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._cancellations))
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._cancellations)
+
+    def get(self, key: str) -> Cancellation | None:
+        with self._lock:
+            return self._cancellations.get(key)
+
+
+RUNNING = Running()
+
+
+def running_key(session_key: str, request_id: int | str) -> str:
+    """Names a request of a session, in every process. ``1`` and ``"1"`` are different requests."""
+    return hashlib.sha256(f"{session_key}/{request_id!r}".encode("utf-8", "surrogatepass")).hexdigest()

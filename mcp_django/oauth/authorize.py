@@ -23,7 +23,7 @@ from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.core.web_pages import guarded, login, page
 from mcp_django.exchange.scopes import READ, known, parse
-from mcp_django.oauth import clients, grants, redirects, registration, throttling
+from mcp_django.oauth import clients, grants, people, redirects, registration
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
@@ -170,7 +170,7 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
     try:
-        throttling.admit(request)
+        people.admit(request)
         asked = _read(request, site)
     except UnusableRequest as error:
         trail.count_refusal(site.name, request, "unusable request")

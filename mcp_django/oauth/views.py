@@ -23,7 +23,7 @@ from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import get_conf
 from mcp_django.core.db.outages import is_outage
 from mcp_django.exchange.scopes import known
-from mcp_django.oauth import clients, grants, metadata, paths, registration, throttling
+from mcp_django.oauth import clients, grants, metadata, paths, people, registration
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.errors import OAuthError
 from mcp_django.protocol.errors import Throttled
@@ -134,7 +134,7 @@ def _document(document: JSON) -> HttpResponse:
 @_for_programs("POST")
 def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
-    throttling.admit(request)
+    people.admit(request)
     form = _form(request)
     client, resource = clients.key_of(_client_id(request, form)), check_resource(request, form)
     match _value(form, "grant_type"):
@@ -173,7 +173,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
 @_for_programs("POST")
 def revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The revocation endpoint (RFC 7009 §2): ends the grant of the token. A token that is not known is no error."""
-    throttling.admit(request)
+    people.admit(request)
     form = _form(request)
     plain = _needed(form, "token")
     client_id = _client_id(request, form)
@@ -187,7 +187,7 @@ def register(request: HttpRequest, site: MCPSite) -> HttpResponse:
     mode = get_conf().OAUTH_REGISTRATION
     if mode == "off":
         raise OAuthError("access_denied", "Clients cannot register here. Publish a client ID metadata document.")
-    throttling.admit(request)
+    people.admit(request)
     try:
         payload = json.loads(_body(request))
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from mcp_django.exchange.audience import ENDPOINT
 from mcp_django.oauth import paths
-from mcp_django.transports.http.undiscovered import not_offered
+from mcp_django.transports.http.routes import not_offered
 
 
 def _document(name: str, *, of_endpoint: bool) -> Callable[..., HttpResponseBase]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcp_django import error_codes
+from mcp_django import exceptions
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
 
@@ -21,17 +21,17 @@ _MAX_LISTED = 1_000
 
 
 class ParseError(MCPError):
-    code = error_codes.PARSE_ERROR
+    code = exceptions.PARSE_ERROR
     reason = "PARSE_ERROR"
 
 
 class InvalidRequest(MCPError):
-    code = error_codes.INVALID_REQUEST
+    code = exceptions.INVALID_REQUEST
     reason = "INVALID_REQUEST"
 
 
 class MethodNotFound(MCPError):
-    code = error_codes.METHOD_NOT_FOUND
+    code = exceptions.METHOD_NOT_FOUND
     reason = "METHOD_NOT_FOUND"
 
     def __init__(self, method: str, hint: str = "", **data: Any) -> None:
@@ -39,7 +39,7 @@ class MethodNotFound(MCPError):
 
 
 class InvalidParams(MCPError):
-    code = error_codes.INVALID_PARAMS
+    code = exceptions.INVALID_PARAMS
     reason = "INVALID_PARAMS"
 
     def __init__(self, message: str, errors: Sequence[FieldError] = (), **data: Any) -> None:
@@ -141,7 +141,7 @@ class ResourceNotFound(MCPError):
 
 
 class HeaderMismatch(MCPError):
-    code = error_codes.HEADER_MISMATCH
+    code = exceptions.HEADER_MISMATCH
     reason = "HEADER_MISMATCH"
 
 
@@ -182,7 +182,7 @@ class WorkerLost(MCPError):
 
 
 class UnsupportedVersion(MCPError):
-    code = error_codes.UNSUPPORTED_PROTOCOL_VERSION
+    code = exceptions.UNSUPPORTED_PROTOCOL_VERSION
     reason = "UNSUPPORTED_PROTOCOL_VERSION"
 
     def __init__(self, requested: str) -> None:
@@ -349,7 +349,7 @@ class PushUnavailable(MethodNotFound):
 class Unauthenticated(MCPError):
     """The request has no valid credentials. ``challenge`` is the value of WWW-Authenticate."""
 
-    code = error_codes.INVALID_REQUEST
+    code = exceptions.INVALID_REQUEST
     reason = "UNAUTHENTICATED"
     http_status = HTTPStatus.UNAUTHORIZED
 
@@ -364,7 +364,7 @@ class Unauthenticated(MCPError):
 
 
 class Forbidden(MCPError):
-    code = error_codes.INVALID_REQUEST
+    code = exceptions.INVALID_REQUEST
     reason = "FORBIDDEN"
     http_status = HTTPStatus.FORBIDDEN
 
@@ -375,7 +375,7 @@ class InsufficientScope(MCPError):
     Over HTTP, ``challenge`` becomes the WWW-Authenticate of a 403. Where no status can say so, it stays empty.
     """
 
-    code = error_codes.INVALID_REQUEST
+    code = exceptions.INVALID_REQUEST
     reason = "INSUFFICIENT_SCOPE"
 
     def __init__(self, needed: Sequence[str], wanted: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 
-from mcp_django.error_codes import (
+from mcp_django.exceptions import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -1,4 +1,4 @@
-"""Reports changes for which Django sends no signal: a queryset that reports bulk operations, and ``changed``."""
+"""Reports changes for which Django sends no signal: bulk operations of querysets, ``changed`` and ``updated``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db import connections, models, router
+from django.db import DEFAULT_DB_ALIAS, connections, models, router
 
+from mcp_django.bridge.resources import uris
+from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat import queries
 from mcp_django.core.compat.connections import quoted
 from mcp_django.core.events import changes
@@ -251,3 +253,25 @@ def _note(targets: Iterable[Target], alias: str, keys: Keys, *, deleted: bool = 
             note(alias, label, deleted=known)
         else:
             note(alias, label, written=known)
+
+
+def updated(uri: str, *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Notify subscribers of a ``@resource(…, watch=True)`` that it has changed.
+
+    ``uri`` is that of the resource, or one of the URIs of a template. Subscribers are notified when the transaction on
+    the database ``using`` commits, and not at all if it is rolled back; in each process, and only those that may read
+    the resource.
+
+    Raises LookupError where no resource has the URI, ValueError where it is declared without ``watch``, and
+    ConnectionDoesNotExist for an unknown alias.
+    """
+    if uri.startswith(uris.SCHEME):
+        raise LookupError(f"{uri} is a resource of a model. mcp_django.changed(model, keys) reports its changes.")
+    found = [resource for site in all_sites() if (resource := site.find_resource(uri)) is not None]
+    if not found:
+        raise LookupError(f"No resource has the URI {uri!r}.")
+    watched = {(resource.uri, resource.spelled(uri)) for resource in found if resource.watch}
+    if not watched:
+        raise ValueError(f"Nobody can watch {uri}: declare it with @resource({found[0].uri!r}, watch=True).")
+    for label, key in sorted(watched):
+        note(using, label, written={key})

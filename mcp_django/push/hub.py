@@ -22,11 +22,10 @@ from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, Con
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import credentials, presence, session_streams, task_watch, visibility
-from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
 from mcp_django.push.identities import Identity
 from mcp_django.push.list_changes import ListWatch, concerns_lists
-from mcp_django.push.listeners import Listener
+from mcp_django.push.listeners import Delivery, Listener
 from mcp_django.push.live_queries import LiveQueries
 from mcp_django.push.retries import Retries
 from mcp_django.push.sessions.store import remembered

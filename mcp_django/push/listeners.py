@@ -1,13 +1,18 @@
-"""Listeners: streams of notifications, each with the resources, lists and tasks that its client watches."""
+"""Listeners: streams of notifications, each with the resources, lists and tasks that its client watches.
+
+``Delivery`` writes to one connection after another in one task, and another task goes on when a client makes it wait:
+waking a task for each of thousands of sockets would cost as much as writing their frames.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, RequestId, encode, notification_message
 from mcp_django.protocol.revisions import NEWEST
@@ -19,7 +24,6 @@ if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-
 
 #: Lists whose changes clients can watch, by their names in the protocol. The kinds of the controls are the same.
 LISTS = ("tools", "prompts", "resources")
@@ -190,3 +194,52 @@ def _notification(method: str, params: JSON, subscription_id: RequestId | None) 
 def _updated(uri: str, subscription_id: RequestId | None) -> bytes:
     """Cached, since many listeners get the same bytes: most clients number their requests from 1."""
     return _notification(_UPDATED, {"uri": uri}, subscription_id)
+
+
+#: Connections that are written to before the loop looks at anything else.
+_AT_ONCE = 100
+
+
+class Flushable(Protocol):
+    """A connection with something to write."""
+
+    async def flush(self, task: asyncio.Task[None]) -> None:
+        """Write what is pending, however long that takes. It raises nothing. ``task`` is the running one."""
+
+
+class Delivery:
+    """The connections of one event loop that have something to write."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Flushable] = deque()
+        self._is_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, connection: Flushable) -> None:
+        """Let the connection be flushed soon. On the loop."""
+        self._waiting.append(connection)
+        if not self._is_due:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Start a task for the rest, once a turn of the loop: the last has done its share, or waits for a client."""
+        self._is_due = False
+        if self._waiting:
+            task = self._loop.create_task(self._flush_some())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            self._schedule()
+
+    async def _flush_some(self) -> None:
+        task: Any = asyncio.current_task()
+        waiting = self._waiting
+        for _ in range(_AT_ONCE):
+            if not waiting:
+                return
+            await waiting.popleft().flush(task)

@@ -14,7 +14,7 @@ from mcp_django.core.db.outages import is_outage
 from mcp_django.core.events.changes import Changes
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import live_sets
+from mcp_django.push import live_answers
 from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Prefetch
@@ -124,4 +124,4 @@ def _answer(viewer: Viewer, job: QueryJob) -> tuple[LiveAnswer | None, bool]:
     """The present answer, and whether the clients are notified even if it is the one that they know."""
     if job.before is None:
         return viewer.answer(job.target), False
-    return live_sets.after(viewer, job.target, job.before, job.changes, rights_changed=job.rights_changed)
+    return live_answers.after(viewer, job.target, job.before, job.changes, rights_changed=job.rights_changed)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, TypeAdapter
 
 from mcp_django.audit.lines import caller, chosen
-from mcp_django.bridge.resources.kept_uris import kept_uri
+from mcp_django.bridge.resources.uris import kept_uri
 from mcp_django.core.events.changes import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.publisher import publisher

@@ -13,8 +13,7 @@ from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading import files
 from mcp_django.exceptions import FieldError, field_error
-from mcp_django.push.keys import keys_of, once
-from mcp_django.push.live_answers import LiveAnswer, Viewer
+from mcp_django.push.live_answers import LiveAnswer, Viewer, keys_of, once
 from mcp_django.push.receivers import spelled_key
 
 if TYPE_CHECKING:

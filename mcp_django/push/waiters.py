@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.running.workers import get_workers
-from mcp_django.exchange.running import RUNNING
+from mcp_django.exchange.cancellation import RUNNING
 from mcp_django.push.sessions import mailbox, stored_questions, streams
 
 #: Sweeps between two renewals of the leases of stored streams.

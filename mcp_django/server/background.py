@@ -24,11 +24,10 @@ from mcp_django.bridge.tasks.callers import principal_of, request_from
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
-from mcp_django.exchange.cancellation import Cancellation
+from mcp_django.exchange.cancellation import RUNNING, Cancellation
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import LOG_LEVELS, Exchange, LogLevel
 from mcp_django.exchange.questions import InputRequired
-from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task
 from mcp_django.protocol import envelope
 from mcp_django.protocol.errors import (

@@ -1,4 +1,4 @@
-"""initialize, which opens a session (legacy), server/discover (modern), and ping."""
+"""initialize, which opens a session (legacy), server/discover (modern), ping, and logging/setLevel (legacy)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools.instructions import instructions
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.errors import SessionRequired
 from mcp_django.protocol.extensions import TASKS_EXTENSION
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS
@@ -57,3 +58,10 @@ def _extensions(exchange: Exchange) -> JSON:
 def _instructions(exchange: Exchange) -> JSON:
     text = instructions(exchange)
     return {"instructions": text} if text else {}
+
+
+def set_level(exchange: Exchange) -> JSON:
+    if exchange.session is None:
+        raise SessionRequired(exchange.method)
+    exchange.session.set_log_level(exchange.params["level"])
+    return {}

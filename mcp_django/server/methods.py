@@ -11,7 +11,7 @@ from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.models import Call
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
-from mcp_django.server import completion, lifecycle, logs, prompts, resources, subscriptions, tasks, tools
+from mcp_django.server import completion, lifecycle, prompts, resources, subscriptions, tasks, tools
 from mcp_django.types import JSON
 
 
@@ -53,7 +53,7 @@ METHODS: Mapping[str, Method] = {
     "resources/unsubscribe": Method(
         subscriptions.unsubscribe, LEGACY_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
     ),
-    "logging/setLevel": Method(logs.set_level, LEGACY_REVISIONS),
+    "logging/setLevel": Method(lifecycle.set_level, LEGACY_REVISIONS),
     "subscriptions/listen": Method(
         subscriptions.listen, MODERN_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
     ),

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from mcp_django import __version__, error_codes
-from mcp_django.bridge.resources.kept_uris import kept_uri
+from mcp_django import __version__, exceptions
+from mcp_django.bridge.resources.uris import kept_uri
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.names import NAME, escaped
@@ -40,10 +40,10 @@ _NETWORKS = {
 #: The codes that say that the caller asked for what cannot be: they are no errors of the server.
 _FAULTS_OF_CALLER = frozenset(
     {
-        error_codes.PARSE_ERROR,
-        error_codes.INVALID_REQUEST,
-        error_codes.METHOD_NOT_FOUND,
-        error_codes.INVALID_PARAMS,
+        exceptions.PARSE_ERROR,
+        exceptions.INVALID_REQUEST,
+        exceptions.METHOD_NOT_FOUND,
+        exceptions.INVALID_PARAMS,
         LEGACY.resource_not_found,
     }
 )

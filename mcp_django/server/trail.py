@@ -16,7 +16,7 @@ from mcp_django.audit import strict
 from mcp_django.audit.lines import Line, caller, chosen, keys_of, line
 from mcp_django.audit.recorder import recorder
 from mcp_django.bridge.resources import uris
-from mcp_django.bridge.resources.kept_uris import LEFT_OUT, kept_uri
+from mcp_django.bridge.resources.uris import LEFT_OUT, kept_uri
 from mcp_django.bridge.tools import catalog
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, MissingCapability

@@ -17,7 +17,7 @@ from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.bridge.resources.fields.field_kinds import NAMED
 from mcp_django.conf import get_conf, load
-from mcp_django.core.events import bus, nats_servers
+from mcp_django.core.events import bus, nats_sender
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
@@ -381,7 +381,7 @@ def test_e012_what_cannot_carry_changes_beside_a_database_that_can(
     with override_settings(MCP={"PUSH_DATABASE": "other", "PUSH_CHANNEL": "c" * 48}):
         assert of("E012") == []
     # The packages that they need are not there.
-    monkeypatch.setattr(nats_servers, "find_spec", lambda name: None)
+    monkeypatch.setattr(nats_sender, "find_spec", lambda name: None)
     monkeypatch.setattr(bus, "find_spec", lambda name: None)
     with override_settings(MCP=nats):
         [message] = of("E012")

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.console.credentials.once import new_nonce
+from mcp_django.console.credentials.lifetimes import new_nonce
 from mcp_django.models import AccessToken, Call, UsedNonce
 from mcp_django.models.tokens import NEVER
 from tests.console.visiting import client_of

@@ -13,7 +13,7 @@ from django.urls import path
 
 from demo_project.urls import urlpatterns as of_the_demo
 from mcp_django.core.running import workers
-from mcp_django.exchange.running import RUNNING
+from mcp_django.exchange.cancellation import RUNNING
 from mcp_django.push import hub as hubs
 
 _counted: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 
 from mcp_django.core.running import workers
-from mcp_django.exchange.running import RUNNING
+from mcp_django.exchange.cancellation import RUNNING
 from mcp_django.push import hub as hubs
 from tests.support.loop import LoopThread
 

@@ -77,7 +77,7 @@ def test_the_package_can_be_held_in_the_head() -> None:
     entries = {path.parts[0] for path in files if "__pycache__" not in path.parts}
 
     assert len(entries) <= 30
-    assert len(layers()) <= 15
+    assert len(layers()) <= 14
 
 
 def test_every_file_on_the_pages_exists() -> None:

@@ -24,7 +24,6 @@ NAMED_IN_TEXT = {
         "mcp_django.bridge.declared.options",
         "mcp_django.bridge.prompts.messages",
         "mcp_django.push.bulk",
-        "mcp_django.push.updates",
         "mcp_django.routing",
         "mcp_django.bridge.sites",
         "mcp_django.bridge.tools.actions",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mcp_types
 from mcp_types import jsonrpc, version
 
-from mcp_django import error_codes
+from mcp_django import exceptions
 from mcp_django.protocol import envelope, revisions
 
 
 def test_each_error_code_is_the_official_one() -> None:
-    ours = {name: code for name, code in vars(error_codes).items() if name.isupper()}
+    ours = {name: code for name, code in vars(exceptions).items() if type(code) is int and code < 0}
 
     assert ours == {name: getattr(jsonrpc, name) for name in ours}
     assert len(ours) == 8

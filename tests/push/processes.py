@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 
 from mcp_django.core.events.bus import Bus, ChannelLayerBus
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_servers import read_urls
+from mcp_django.core.events.nats_sender import read_urls
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import forkserver, schemas

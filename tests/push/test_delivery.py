@@ -10,11 +10,10 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from mcp_django.bridge.sites import site
-from mcp_django.push.delivery import Delivery
 from mcp_django.push.hub import get_hub
-from mcp_django.push.listeners import Listener
+from mcp_django.push.listeners import Delivery, Listener
 from mcp_django.transports.lasting.duplex import DuplexConnection
-from mcp_django.transports.lasting.listener_writer import ListenerWriter
+from mcp_django.transports.lasting.frames import ListenerWriter
 from tests.support.asking import request_of
 from tests.support.loop import LoopThread
 

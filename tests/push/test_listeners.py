@@ -225,7 +225,7 @@ def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are
     watching = watch(ops, MODERN, "db://flights/flight")
     [keys] = keys_of(hub())
     assert keys is not None
-    monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", len(keys))
+    monkeypatch.setattr("mcp_django.push.live_answers.MAX_WATCHED_KEYS", len(keys))
 
     # Another row comes in the place of this one, and no signal says so.
     Flight.objects.filter(pk=jfk.pk)._raw_delete("default")

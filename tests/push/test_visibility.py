@@ -128,7 +128,7 @@ def test_a_scoped_collection_is_told_of_a_visible_row_among_invisible_ones(ops: 
 
 @pytest.fixture
 def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", 1)
+    monkeypatch.setattr("mcp_django.push.live_answers.MAX_WATCHED_KEYS", 1)
 
 
 def test_visible_changes_are_told_however_many_rows_there_are_and_deletes_only_by_notify_unseen_deletes(

@@ -13,7 +13,7 @@ from django.test import Client, modify_settings
 from django.views.debug import ExceptionReporter
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.console.credentials.once import new_nonce
+from mcp_django.console.credentials.lifetimes import new_nonce
 from mcp_django.console.pages import own_page as views
 from mcp_django.console.pages import own_tokens
 from mcp_django.models import AccessToken, Call, UsedNonce

@@ -3,6 +3,7 @@
 A key is percent-encoded whole, and so is what names of apps, models and fields hold beyond ASCII. Keys that a client's
 URL parser would resolve away (``.``, ``..``, empty) stand in the query as ``?pk=``, and the field of such a record as
 ``?pk=&field=``. A query that names groups or measures is an aggregate: ``?group_by=carrier&measures=count``.
+``kept_uri`` is what the audit trail, telemetry and the admin may show of a URI that a client asked for.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, unquote
 
 from django.db import models
+
+from mcp_django.audit.lines import safe_key
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
 
 SCHEME = "db://"
 #: A URI is also a header (Mcp-Name), and servers bound the lines of a head, nginx to 8 kB.
@@ -133,3 +139,28 @@ def _parse_query(text: str | None) -> tuple[tuple[str, str], ...]:
         return ()
     pairs = (part.partition("=") for part in text.split("&") if part)
     return tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+
+
+#: Stands for a name, a key or a URI that is not repeated, since a client may write anything into it.
+LEFT_OUT = "*"
+
+
+def kept_uri(site: MCPSite, uri: str) -> str:
+    """The URI of one of our models, or as the project declares it: without its query, and without texts that are keys.
+
+    A key is kept if it is an integer or a UUID. For a URI of a declared template, the template itself is given.
+    """
+    target = parse(uri)
+    if target is None:
+        found = site.find_resource(uri) if len(uri) <= MAX_URI else None
+        return found.uri if found is not None else LEFT_OUT
+    model = site.models.get(target.label)
+    if model is None:
+        return f"{SCHEME}{LEFT_OUT}"
+    kept = collection_uri(model.model)
+    if target.kind == "schema":
+        return schema_uri(model.model)
+    if not target.is_of_record:
+        return kept
+    field = f"/{target.field}" if target.field in {one.name for one in model.opts.fields} else ""
+    return f"{kept}/{safe_key(target.key) or LEFT_OUT}{field}"

@@ -20,7 +20,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.events.controls import ControlKind
 from mcp_django.core.events.transaction import note_control
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.running import RUNNING
+from mcp_django.exchange.cancellation import RUNNING
 from mcp_django.exchange.scopes import grant
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import LimitExceeded, TaskNotFound, WorkerLost

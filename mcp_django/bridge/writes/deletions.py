@@ -19,7 +19,7 @@ from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.writes import access, pages, states
-from mcp_django.bridge.writes.messages import names_of, refusals, said_by
+from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.bridge.writes.twin import Pass, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url

@@ -1,22 +1,31 @@
-"""What the forms of a page say is wrong, by the names that the agent knows, and without what it must not learn."""
+"""What the forms and the messages of a page say, by the names that the agent knows, without what it must not learn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
+from django.utils.html import strip_tags
 
 from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.tools.action_responses import read_messages
 from mcp_django.bridge.writes.filling import GivenForm
-from mcp_django.exceptions import FieldError, field_error
+from mcp_django.bridge.writes.pages import Refused
+from mcp_django.core.hooks import call_hook
+from mcp_django.exceptions import FieldError, ToolError, field_error
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableForm, WritableInline
     from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import FormPage
+    from mcp_django.exchange.requests import MCPRequest
 
 #: Rows with the same value that are looked at, for one that the agent sees.
 _MAX_LOOKED_AT = 100
@@ -125,3 +134,41 @@ def _is_seen(alike: models.Q, row: models.Model, rights: ModelRights) -> bool:
     if not row._state.adding:
         found = found.exclude(pk=row.pk)
     return bool(visible_rows.visible_keys(rights, list(found.values_list("pk", flat=True)[:_MAX_LOOKED_AT])))
+
+
+#: A row's text of this many characters or more is found within words too.
+_LONG = 4
+
+
+def names_of(label: str, objects: Iterable[models.Model]) -> dict[str, str]:
+    """The texts of rows, each with the words that stand for it. A text that is HTML is in messages without its tags."""
+    texts = {call_hook(partial(str, one), "", type(one), "__str__"): f"{label} {one.pk}" for one in objects}
+    plain = {unescape(strip_tags(text)): words for text, words in texts.items()}
+    # From Django 6.1 on, the admin leaves out spaces at the ends.
+    return {**texts, **plain, **{text.strip(): words for text, words in {**texts, **plain}.items()}}
+
+
+def said_by(request: MCPRequest, names: Mapping[str, str]) -> list[str]:
+    """The messages of a request, in which rows are named by their model and key."""
+    lines, _ = read_messages(request)
+    texts = sorted(filter(None, names), key=len, reverse=True)
+    if not texts:
+        return lines
+    # A short text may be a part of any word.
+    parts = (rf"(?<!\w){re.escape(text)}(?!\w)" if len(text) < _LONG else re.escape(text) for text in texts)
+    named = re.compile("|".join(parts))
+    return [named.sub(lambda found: names[found[0]], line) for line in lines]
+
+
+@contextmanager
+def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
+    """Turns what the admin answers in the place of its form into a ToolError."""
+    try:
+        yield
+    except PermissionDenied:
+        raise ToolError("You may not do this. Nothing was changed.") from None
+    except Refused as error:
+        found = rights.model._base_manager.filter(pk__in=[key for key in keys if key is not None])
+        said = said_by(error.request, names_of(rights.label, found))
+        text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
+        raise ToolError(text) from None

@@ -24,7 +24,7 @@ from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.uploads.files import StoredUpload
 from mcp_django.bridge.writes import access, filling, form_errors, pages, states, values
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
-from mcp_django.bridge.writes.messages import names_of, refusals, said_by
+from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.settling import Settling
 from mcp_django.bridge.writes.twin import Pass
 from mcp_django.exceptions import ToolError, field_error

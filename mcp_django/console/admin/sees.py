@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites
-from mcp_django.bridge.writes.own_thread import in_own_thread
+from mcp_django.bridge.writes.run import in_own_thread
 from mcp_django.console.admin import trying
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import object_link

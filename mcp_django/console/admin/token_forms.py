@@ -15,8 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.sites import names_nothing
 from mcp_django.conf import get_conf
-from mcp_django.console.credentials.lifetimes import LifetimeForm, after
-from mcp_django.console.credentials.once import OnceForm
+from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm, after
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.models import AccessToken

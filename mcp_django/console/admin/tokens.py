@@ -28,8 +28,8 @@ from mcp_django.console.admin.links import activity_link, shows_activity
 from mcp_django.console.admin.sees import SeesAdmin
 from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
 from mcp_django.console.admin.token_status import cell, status_of
-from mcp_django.console.credentials.once import SentBefore
-from mcp_django.console.credentials.reach import reach_of
+from mcp_django.console.credentials.lifetimes import SentBefore
+from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import AccessToken

@@ -1,4 +1,4 @@
-"""What each scope means for the person who gives it, in words with numbers."""
+"""What each scope means for the person who gives it, and what the bearer of a token may reach."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from mcp_django.access.authentication import authenticate
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes.access import writable_models
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
-from mcp_django.exchange.requests import from_view
-from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups
+from mcp_django.exchange.requests import MCPRequest, from_view
+from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, known, parse
+from mcp_django.exchange.token_format import is_well_formed
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -100,3 +104,32 @@ def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[st
 
 def _titles(models: Iterable[ModelRights]) -> list[str]:
     return [str(capfirst(one.model._meta.verbose_name_plural)) for one in models]
+
+
+@dataclass(frozen=True)
+class Reach:
+    token_id: int
+    user: Any
+    scopes: Sequence[str]
+    tools: int
+    models: int
+
+
+def reach_of(request: HttpRequest, site: MCPSite, token: str) -> Reach | None:
+    """What the token reaches at the site, from the request's address; None if it is not ours, or lets nobody in."""
+    if not is_well_formed(token):
+        return None
+    asked = from_view(request)
+    asked.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    try:
+        principal = authenticate(asked, fresh=True)
+    except MCPError:
+        return None
+    return None if principal.token_id is None else _count(asked.for_principal(principal, site), site, principal)
+
+
+def _count(request: MCPRequest, site: MCPSite, principal: Principal) -> Reach:
+    exchange = inspection_exchange(site, request, "tools/list")
+    with site.call_context(request):
+        tools, models = len(catalog.available(exchange)), len(Rights.of(site, request).models())
+    return Reach(principal.token_id or 0, principal.user, parse(known(principal.scopes)), tools, models)

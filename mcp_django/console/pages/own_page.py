@@ -22,8 +22,8 @@ from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import OAUTH_APP, get_conf
-from mcp_django.console.credentials.once import SentBefore
-from mcp_django.console.credentials.reach import reach_of
+from mcp_django.console.credentials.lifetimes import SentBefore
+from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connected_apps import clients_of_viewer, disconnect
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of

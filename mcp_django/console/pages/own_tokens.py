@@ -13,8 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import nonces
 from mcp_django.conf import get_conf
-from mcp_django.console.credentials.lifetimes import LifetimeForm
-from mcp_django.console.credentials.once import OnceForm
+from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
 from mcp_django.console.credentials.scopes import OfferedScope, describe
 from mcp_django.exchange.scopes import READ, known, parse
 from mcp_django.models import AccessToken

@@ -14,8 +14,7 @@ from typing import Any
 from mcp_django.core.compat import nats_client
 from mcp_django.core.events import payloads
 from mcp_django.core.events.bus import Bus
-from mcp_django.core.events.nats_sender import NATSSender
-from mcp_django.core.events.nats_servers import Servers
+from mcp_django.core.events.nats_sender import NATSSender, Servers
 from mcp_django.types import JSON
 
 #: A connection that is quiet for this time is pinged, and given up when it is quiet for the same time again.

@@ -13,10 +13,8 @@ from typing import Any
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.sync_to_async import thread_sensitive_in
-from mcp_django.core.running.calls import call_soon, is_here
-from mcp_django.core.running.executor import BodyExecutor
-from mcp_django.core.running.guard import Guard, Guarded
-from mcp_django.core.running.permits import Permits
+from mcp_django.core.running.executor import BodyExecutor, Permits
+from mcp_django.core.running.guard import Guard, Guarded, call_soon, is_here
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded, RequestCancelled
 

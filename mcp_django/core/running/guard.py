@@ -1,4 +1,7 @@
-"""Takes the steps of a body, and of the tasks that it starts, so that none of them ends the server unseen."""
+"""Takes the steps of a body, and of the tasks that it starts, so that none of them ends the server unseen.
+
+Calls come from threads to the loop, which is woken once for all that come before it has its turn.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ import logging
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
 from functools import partial
+from threading import Lock
 from types import CodeType, TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 logger = logging.getLogger("mcp_django")
 
@@ -123,3 +130,65 @@ def _has_frame_of(traceback: TracebackType | None, code: CodeType | None) -> boo
     while traceback is not None and traceback.tb_frame.f_code is not code:
         traceback = traceback.tb_next
     return traceback is not None
+
+
+class _Calls:
+    """The calls that wait for the turn of one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._is_woken = False
+        #: Empty: the calls of many requests are made in it.
+        self._context = Context()
+
+    def put(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            # One that was woken, and closed before its turn, would take calls for ever.
+            self._waiting.clear()
+            raise RuntimeError("The event loop is closed")
+        self._waiting.append((function, args))
+        # Asked after the call is there: ``_make`` either finds it, or is seen here.
+        if self._is_woken:
+            return
+        self._is_woken = True
+        try:
+            loop.call_soon_threadsafe(self._make, context=self._context)
+        except RuntimeError:
+            self._is_woken = False
+            self._waiting.clear()
+            raise
+
+    def _make(self) -> None:
+        self._is_woken = False
+        for _ in range(len(self._waiting)):
+            function, args = self._waiting.popleft()
+            try:
+                function(*args)
+            except Exception:
+                logger.exception("A call on the event loop failed")
+
+
+_of: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs the loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
+    """``loop.call_soon_threadsafe`` in an empty context. Raises RuntimeError if the loop is closed.
+
+    To wake a loop costs a system call, and each gives the interpreter to another thread.
+    """
+    calls = _of.get(loop)
+    if calls is None:
+        with _lock:
+            calls = _of.setdefault(loop, _Calls(loop))
+    calls.put(function, args)

@@ -32,8 +32,7 @@ from mcp_django.core.compat.connections import close_at, close_caches
 from mcp_django.core.compat.processes import before_threads_end
 from mcp_django.core.db.outages import forget_failure
 from mcp_django.core.running.bodies import Bodies, Outcome, Then
-from mcp_django.core.running.calls import call_soon, is_here
-from mcp_django.core.running.guard import is_of_signal
+from mcp_django.core.running.guard import call_soon, is_here, is_of_signal
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 

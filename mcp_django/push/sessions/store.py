@@ -18,7 +18,7 @@ from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.events.transaction import note_control
 from mcp_django.core.memory import Memory
-from mcp_django.exchange.running import RUNNING, running_key
+from mcp_django.exchange.cancellation import RUNNING, running_key
 from mcp_django.models import Session, WatchedResource
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import LimitExceeded, SessionNotFound

@@ -24,8 +24,7 @@ from mcp_django.transports.http.messages import (
     HTTPRequest,
     HTTPResponse,
 )
-from mcp_django.transports.http.routes import Route
-from mcp_django.transports.http.visits import VISITING, is_visit
+from mcp_django.transports.http.routes import VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.access import throttles
+from mcp_django.exchange.cancellation import RUNNING, running_key
 from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader

@@ -28,8 +28,7 @@ from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.incoming import BodyOfView
 from mcp_django.transports.http.messages import ANSWER_HEADERS, EventStream, HTTPRequest, HTTPResponse
-from mcp_django.transports.http.routes import ROUTES, Route
-from mcp_django.transports.http.visits import VISITING, is_visit
+from mcp_django.transports.http.routes import ROUTES, VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from mcp_django.access.authentication import key_of
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange.connection import DEFAULT_LOG_LEVEL
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
@@ -23,14 +25,39 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, RequestCancelled
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.subscriptions import Subscription
 from mcp_django.server import trail
 from mcp_django.server.dispatch import Reply
 from mcp_django.server.subscriptions import Listen
 from mcp_django.transports.asking import ConnectionQuestions
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.lasting.duplex_request import DuplexRequest, era_of_message, failed
-from mcp_django.transports.lasting.duplex_session import DuplexSession
-from mcp_django.transports.lasting.listener_writer import ListenerWriter, close_writers
+from mcp_django.transports.lasting.frames import ListenerWriter, close_writers
+
+
+@dataclass(eq=False)
+class DuplexSession:
+    """A legacy session that begins with ``initialize`` and ends with its connection."""
+
+    revision: str
+    client: Client
+    listener: Listener
+    attachment: Attachment
+    log_level: str = DEFAULT_LOG_LEVEL
+
+    def set_log_level(self, level: str) -> None:
+        self.log_level = level
+
+    def subscribe(self, subscription: Subscription) -> None:
+        limit = get_conf().MAX_SUBSCRIPTIONS
+        watched = self.listener.subscriptions
+        if subscription.uri not in watched and len(watched) >= limit:
+            raise LimitExceeded(f"A session may watch at most {limit} resources (MAX_SUBSCRIPTIONS).")
+        self.attachment.watch(self.listener, [subscription])
+
+    def unsubscribe(self, uri: str) -> None:
+        self.attachment.drop(self.listener, [uri])
+
 
 logger = logging.getLogger("mcp_django")
 

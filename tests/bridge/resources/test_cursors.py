@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.resources.reading.cursors import MAX_CURSOR_CHARS, make_cursor, read_values
-from mcp_django.bridge.resources.reading.keyset import query_digest
+from mcp_django.bridge.resources.reading.cursors import MAX_CURSOR_CHARS, make_cursor, query_digest, read_values
 
 DIGEST = query_digest("flights.flight", {"origin": "JFK"})
 KEY = "user:1"

@@ -12,8 +12,7 @@ from django.db import models
 from django.test import override_settings
 from django.test.utils import isolate_apps
 
-from mcp_django.bridge.resources.fields.field_classes import KNOWN, differences
-from mcp_django.bridge.resources.fields.field_kinds import NAMED, kind_of, look_up
+from mcp_django.bridge.resources.fields.field_kinds import KNOWN, NAMED, differences, kind_of, look_up
 from mcp_django.bridge.resources.fields.kinds import DATETIME, DECIMAL, FILE, INTEGER, TEXT, Kind
 from tests.shop.fields import CodeField, OwnerKey, SealedField
 from tests.shop.models import Parcel, Person

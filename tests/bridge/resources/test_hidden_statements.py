@@ -21,8 +21,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.completers import complete_key
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading.matching import matching_keys
-from mcp_django.push.keys import keys_of
-from mcp_django.push.live_answers import Viewer
+from mcp_django.push.live_answers import Viewer, keys_of
 from mcp_django.push.sight import Sight
 from mcp_django.push.subscriptions import watch
 from tests.bridge.resources.conftest import each

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP
-from mcp_django.bridge.resources.reading import cursors, keyset, rows
+from mcp_django.bridge.resources.reading import cursors, rows
 from mcp_django.bridge.resources.reading.selection import order
 from tests.shop.models import Product, Tag
 from tests.support.asking import all_rows, rights_on
@@ -180,7 +180,7 @@ def test_a_cursor_says_nothing_of_hidden_columns(db: None, declared: Declared) -
 
 
 def test_a_text_fits_into_a_cursor_whether_it_is_compressed_or_not() -> None:
-    digest, line = keyset.query_digest("shop.product"), f"user:{uuid.UUID(int=0)}"
+    digest, line = cursors.query_digest("shop.product"), f"user:{uuid.UUID(int=0)}"
 
     for length in (24, 25, 300):
         values = ["\N{WAVING HAND SIGN}" * length, None]

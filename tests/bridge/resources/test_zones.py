@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_django.bridge.resources.fields.zones import Interval, instants_of_days, offsets
+from mcp_django.bridge.resources.fields.days import Interval, instants_of_days, offsets
 
 UTC = datetime.UTC
 HOUR = datetime.timedelta(hours=1)

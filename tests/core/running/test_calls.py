@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.core.running.calls import call_soon
+from mcp_django.core.running.guard import call_soon
 
 word: contextvars.ContextVar[str] = contextvars.ContextVar("word", default="unset")
 

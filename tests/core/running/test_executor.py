@@ -10,8 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 
 from mcp_django.core.db.interrupts import Interruptible
-from mcp_django.core.running.executor import BodyExecutor
-from mcp_django.core.running.permits import Permits
+from mcp_django.core.running.executor import BodyExecutor, Permits
 
 
 def made(permits: Permits, key: str = "user:1") -> BodyExecutor:

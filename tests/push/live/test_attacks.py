@@ -110,7 +110,7 @@ def test_rows_that_other_rights_bring_into_view_are_told(
     peers: Peers, users: Users, flights: Any, told: Told, monkeypatch: pytest.MonkeyPatch, few_keys: bool
 ) -> None:
     if few_keys:
-        monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", 1)
+        monkeypatch.setattr("mcp_django.push.live_answers.MAX_WATCHED_KEYS", 1)
     watching = watch(peers(token_of(users.ops)), MODERN, ALL, QUIET)
 
     users.ops.groups.clear()

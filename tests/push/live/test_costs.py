@@ -12,7 +12,7 @@ from django.conf import LazySettings
 from demo_project.flights.models import Airport, Flight
 from mcp_django.bridge.resources import uris
 from mcp_django.core.events.changes import Changes
-from mcp_django.push import live_queries, live_sets
+from mcp_django.push import live_answers, live_queries
 from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
@@ -27,13 +27,13 @@ from tests.support.peers import MODERN, Peer, Peers
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[Changes]:
     """The changes that sets were compared with since, in their order."""
     compared: list[Changes] = []
-    after = live_sets.after
+    after = live_answers.after
 
     def noted(viewer: Any, target: Any, before: Any, changes: Changes, *, rights_changed: bool) -> Any:
         compared.append(changes)
         return after(viewer, target, before, changes, rights_changed=rights_changed)
 
-    monkeypatch.setattr(live_sets, "after", noted)
+    monkeypatch.setattr(live_answers, "after", noted)
     return compared
 
 

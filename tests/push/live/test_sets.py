@@ -30,7 +30,7 @@ pytestmark = pytest.mark.every_database
 @pytest.fixture
 def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer keys are remembered than any set has."""
-    monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", 1)
+    monkeypatch.setattr("mcp_django.push.live_answers.MAX_WATCHED_KEYS", 1)
 
 
 # Which URIs are sets.

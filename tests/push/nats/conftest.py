@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_servers import read_urls
+from mcp_django.core.events.nats_sender import read_urls
 from tests.conftest import need
 from tests.faults.services import NATS, nats_program
 

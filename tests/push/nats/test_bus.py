@@ -18,8 +18,7 @@ from nats.errors import SlowConsumerError
 
 from mcp_django.core.events import nats as nats_bus
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_sender import NATSError
-from mcp_django.core.events.nats_servers import read_urls
+from mcp_django.core.events.nats_sender import NATSError, read_urls
 from tests.end_to_end.servers import free_port, wait_for
 from tests.push.following import RESYNCED, following
 from tests.push.nats.conftest import Start

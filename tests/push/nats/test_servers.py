@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_django.core.events.nats_servers import Address, Servers, read_urls
+from mcp_django.core.events.nats_sender import Address, Servers, read_urls
 
 ONE = Address("one", 4222, tls=False)
 SERVERS = {

@@ -12,8 +12,7 @@ import pytest
 
 from demo_project.flights.models import Airline
 from mcp_django import ModelMCP, site
-from mcp_django.exchange.cancellation import Cancellation
-from mcp_django.exchange.running import Running
+from mcp_django.exchange.cancellation import Cancellation, Running
 from mcp_django.models import StreamEvent
 from mcp_django.transports.http import asgi, event_log
 from mcp_django.transports.http.endpoint import EndpointView

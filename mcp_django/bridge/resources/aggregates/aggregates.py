@@ -20,7 +20,7 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.policy import paths, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
-from mcp_django.bridge.resources.reading import cursors, keyset
+from mcp_django.bridge.resources.reading import cursors
 from mcp_django.bridge.resources.reading.filters import filter_conditions
 from mcp_django.bridge.resources.reading.known_values import Doubt, settled
 from mcp_django.bridge.resources.reading.native_conditions import natively
@@ -117,7 +117,7 @@ class _AggregatePlan:
         self.orders = self._orders(query.order_by)
         self._mistakes.raise_any()
         self._check_joins()
-        self.digest = keyset.query_digest(
+        self.digest = cursors.query_digest(
             rights.label, rights.rights.site.name, query.group_by, query.measures, query.filter, query.search,
             query.conditions, query.having, query.order_by,
         )  # fmt: skip

@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.date_parts import PARTS
+from mcp_django.bridge.resources.fields.days import offsets
 from mcp_django.bridge.resources.fields.kinds import DATE, DATETIME, TIME, Kind
 from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
-from mcp_django.bridge.resources.fields.zones import offsets
 from mcp_django.core.db.bounds import bounded
 
 #: More offsets than these make a statement that is no faster than Python.

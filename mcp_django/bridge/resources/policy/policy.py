@@ -21,8 +21,7 @@ from mcp_django.access.permissions import ALLOWED, Decision, decide, decide_by_o
 from mcp_django.bridge.declared.options import searched_by, shows_every_row
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources.fields.columns import Column, Computed, Relation
-from mcp_django.bridge.resources.fields.field_classes import partners
-from mcp_django.bridge.resources.fields.field_kinds import kind_of
+from mcp_django.bridge.resources.fields.field_kinds import kind_of, partners
 from mcp_django.bridge.resources.fields.kinds import DATETIME, is_parent_link, split_path
 from mcp_django.bridge.resources.policy import generic, visible_rows
 from mcp_django.bridge.resources.policy.searching import AdminSearch, SearchField, search_field

@@ -1,7 +1,9 @@
-"""Cursors: the values of a page's last row, as a short text that nobody can forge and that only its own query takes.
+"""Pages by keyset: a page starts after the values of the last row, so that the last page costs what the first costs.
 
-The text is base64url of the values and of a MAC. The MAC also covers whether the values are compressed, and the query
-and the credential line, which are not in the text.
+A cursor is those values as a short text that nobody can forge and that only its own query takes: base64url of the
+values and of a MAC. The MAC also covers whether the values are compressed, and the query and the credential line,
+which are not in the text. The condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a,
+…)`` answers on all databases. Nulls are their own query, in the place where the database sorts them.
 """
 
 from __future__ import annotations
@@ -18,9 +20,15 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import connections
+from django.db.models import Q
 from django.utils.encoding import force_bytes
 
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.fields.parsing import column_of
+from mcp_django.bridge.resources.reading.selection import Order
+from mcp_django.core.compat.connections import sorts_nulls_last
 
 #: A cursor may stand in a URI, and the URI in a header.
 MAX_CURSOR_CHARS = 2_000
@@ -145,3 +153,51 @@ def _unpacked(body: bytes) -> Iterator[str | None]:
         end = place + (header >> _KIND_BITS)
         yield _READ[header & (1 << _KIND_BITS) - 1](body[place:end])
         place = end
+
+
+def query_digest(*parts: Any) -> str:
+    """A short name of a query: equal queries have equal digests."""
+    from mcp_django.protocol.jsonrpc import encode
+
+    return hashlib.sha256(encode(parts)).hexdigest()[:24]
+
+
+def read_cursor(cursor: str, orders: Sequence[Order], digest: str, line: str) -> list[Any]:
+    """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
+    values = read_values(cursor, digest, line)
+    try:
+        return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
+    except (ValueError, TypeError, ValidationError):
+        raise invalid_cursor(cursor) from None
+
+
+def _typed(order: Order, value: str | None) -> Any:
+    return None if value is None else column_of(order.column.field).to_python(value)
+
+
+def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> Iterator[Q]:
+    """Conditions that find all rows after ``after``: those of the first one in the order, then those of the next."""
+    order, value, last = orders[0], after[0], len(orders) == 1
+    path = order.column.path
+    nullable = order.column.nullable
+    nulls_last = sorts_nulls_last(connections[alias]) != order.descending
+    if value is None:
+        if not last:
+            for rest in segments(orders[1:], after[1:], alias=alias):
+                yield Q((f"{path}__isnull", True)) & rest
+        if not nulls_last:
+            yield Q((f"{path}__isnull", False))
+        return
+    beyond = Q((f"{path}__lt" if order.descending else f"{path}__gt", value))
+    if last:
+        yield beyond
+    else:
+        rests = list(segments(orders[1:], after[1:], alias=alias))
+        equal = Q((path, value))
+        if len(rests) == 1:
+            yield Q((f"{path}__lte" if order.descending else f"{path}__gte", value)) & (beyond | (equal & rests[0]))
+        else:
+            yield from (equal & rest for rest in rests)
+            yield beyond
+    if nullable and nulls_last:
+        yield Q((f"{path}__isnull", True))

@@ -20,7 +20,7 @@ from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
 from mcp_django.bridge.resources.policy.visible_rows import may_view, visible_keys
-from mcp_django.bridge.resources.reading import cursors, keyset, related, selection
+from mcp_django.bridge.resources.reading import cursors, related, selection
 from mcp_django.bridge.resources.reading.filters import filter_condition
 from mcp_django.bridge.resources.reading.known_values import Doubt, settled
 from mcp_django.bridge.resources.reading.native_conditions import natively
@@ -188,7 +188,7 @@ def find(
     if kept and (more or kept < len(found)):
         place = plan.place_of(found[kept - 1])
         if UNREADABLE not in place:
-            digest = keyset.query_digest(*plan.identity)
+            digest = cursors.query_digest(*plan.identity)
             cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.line)
         if cursor is None:
             why = "A value of this order is too long for a cursor, or cannot be read"
@@ -267,8 +267,8 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
     if query.cursor is not None:
-        digest = keyset.query_digest(*identity)
-        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
+        digest = cursors.query_digest(*identity)
+        after = cursors.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
     return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, after, identity)
 
 
@@ -302,7 +302,7 @@ def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[S
         return _fetch_first(plan, count)
     rows: list[Sequence[Any]] = []
     queryset = plan.ordered()
-    for condition in keyset.segments(plan.orders, after, alias=queryset.db):
+    for condition in cursors.segments(plan.orders, after, alias=queryset.db):
         matching = queryset.filter(condition)
         rows += fetch_values(values_of(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:

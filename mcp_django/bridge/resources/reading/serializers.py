@@ -9,13 +9,20 @@ computed column.
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any, TypeGuard
 
 from django.db import models
 from django.db.models import Manager, Q, QuerySet
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rest_framework import fields as drf
 from rest_framework import relations, serializers
 from rest_framework.request import Request
@@ -23,17 +30,51 @@ from rest_framework.settings import api_settings
 
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.fields import kinds
 from mcp_django.bridge.resources.fields.columns import MAX_RELATED, Column, Relation
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.policy.policy import ModelRights
-from mcp_django.bridge.resources.reading.serializer_values import write_value
 from mcp_django.bridge.resources.reading.sources import Lead, follow, why_refused, why_source_refused
 from mcp_django.core.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.core.db.bounds import fetch
 from mcp_django.exceptions import field_error
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
+
+_KINDS: Mapping[type, kinds.Kind] = {
+    int: kinds.INTEGER,
+    Decimal: kinds.DECIMAL,
+    datetime.datetime: kinds.DATETIME,
+    datetime.date: kinds.DATE,
+    datetime.time: kinds.TIME,
+    datetime.timedelta: kinds.DURATION,
+}
+
+
+def write_value(value: Any, depth: int = 0) -> Any:
+    """A value of a serializer as JSON: exact, and as the values of rows are written."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, Enum):
+        return write_value(value.value, depth)
+    if isinstance(value, str):
+        return str(value)
+    for cls in type(value).__mro__:
+        if cls in _KINDS:
+            return _KINDS[cls].write(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        value = to_jsonable_python(value, fallback=str)
+    if not isinstance(value, Mapping | list | tuple | set | frozenset):
+        return str(value)
+    if depth >= kinds.MAX_JSON_DEPTH:
+        return f"… (deeper than {kinds.MAX_JSON_DEPTH} levels)"
+    if isinstance(value, Mapping):
+        return {str(name): write_value(item, depth + 1) for name, item in value.items()}
+    return [write_value(item, depth + 1) for item in value]
+
 
 AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]

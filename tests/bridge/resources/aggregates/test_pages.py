@@ -11,7 +11,7 @@ from django.test import override_settings
 from demo_project.flights.models import Airport, Flight
 from mcp_django.bridge.resources.aggregates.aggregates import AggregateQuery, Table, aggregate
 from mcp_django.bridge.resources.policy.policy import ModelRights
-from mcp_django.bridge.resources.reading import cursors, keyset
+from mcp_django.bridge.resources.reading import cursors
 from tests.bridge.resources.aggregates.conftest import error
 from tests.support.asking import DirectPeer, rights_on
 
@@ -117,6 +117,6 @@ def test_forging_a_cursor(flights: ModelRights, cursor: str) -> None:
 
 def test_a_cursor_of_rows_is_no_cursor_of_groups(flights: ModelRights) -> None:
     mine = flights.rights.request.mcp.principal.key
-    of_rows = cursors.make_cursor([5], keyset.query_digest("flights.flight", {}, "", ["id"], "default"), mine)
+    of_rows = cursors.make_cursor([5], cursors.query_digest("flights.flight", {}, "", ["id"], "default"), mine)
 
     assert error(flights, group_by=["number"], cursor=of_rows)["field"] == "cursor"
