@@ -18,9 +18,10 @@ from django.contrib.admin.sites import all_sites
 from django.middleware import csrf
 from pytest_django.plugin import blocking_manager_key
 
-from mcp_django.access import failures, overrides
+from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
-from mcp_django.access.failures import known_callers
+from mcp_django.access.throttling import failures
+from mcp_django.access.throttling.failures import known_callers
 from mcp_django.bridge import sites
 from mcp_django.core.running.workers import close_workers
 from mcp_django.push import collectors, sweep

@@ -24,8 +24,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_django.access import failures
-from mcp_django.access.failures import KnownCallers, known_callers
+from mcp_django.access.throttling import failures
+from mcp_django.access.throttling.failures import KnownCallers, known_callers
 from mcp_django.conf import OAUTH_APP, Conf, get_conf
 from mcp_django.core.compat.queries import PreparedList, PreparedQuery
 from mcp_django.core.compat.requests import copy_of

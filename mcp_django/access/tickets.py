@@ -14,9 +14,9 @@ from urllib.parse import unquote_plus
 
 from django.utils import timezone
 
-from mcp_django.access import failures
 from mcp_django.access.authentication import CHALLENGE, address_key, known_key, principals
-from mcp_django.access.failures import KnownCallers
+from mcp_django.access.throttling import failures
+from mcp_django.access.throttling.failures import KnownCallers
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.scopes import common

@@ -18,7 +18,7 @@ from django.db import connections, models
 from django.utils.module_loading import import_string
 
 from mcp_django.access.authentication import authenticators
-from mcp_django.access.counters import has_chosen_cache
+from mcp_django.access.throttling.counters import has_chosen_cache
 from mcp_django.bridge.resources.fields.field_kinds import NAMED
 from mcp_django.bridge.resources.fields.kinds import KINDS
 from mcp_django.bridge.uploads.names import is_media_range

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from mcp_django.access.budgets import Limit, network_of
-from mcp_django.access.throttles import take
+from mcp_django.access.throttling.budgets import Limit, network_of
+from mcp_django.access.throttling.throttles import take
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import client_address
 from mcp_django.exchange.rates import LOGINS, login_rates

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tasks import store
 from mcp_django.bridge.tasks.shapes import detailed
 from mcp_django.core.db.outages import is_outage

@@ -16,7 +16,7 @@ from django.db import connections
 from django.utils import translation
 from pydantic_core import from_json
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tasks import store
 from mcp_django.bridge.tasks.answers import TaskAnswers

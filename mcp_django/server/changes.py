@@ -15,7 +15,7 @@ from typing import TypeVar
 from django.utils import translation
 from pydantic_core import from_json
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import all_sites
 from mcp_django.bridge.tasks.callers import principal_of, request_from

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcp_django.access import challenges, throttles
+from mcp_django.access import challenges
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools import catalog
 from mcp_django.conf import get_conf

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_django.access.budgets import budget_of
+from mcp_django.access.throttling.budgets import budget_of
 from mcp_django.access.user_permissions import are_at_hand
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf

@@ -17,8 +17,8 @@ from django.db import OperationalError, connection, connections, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from mcp_django.access import counters as module
-from mcp_django.access.counters import CacheCounters, Charge, DatabaseCounters, counters
+from mcp_django.access.throttling import counters as module
+from mcp_django.access.throttling.counters import CacheCounters, Charge, DatabaseCounters, counters
 from mcp_django.models import AccessToken, Throttle
 from tests.access.throttling import START, TILL_END, Caller, Clock, limits
 from tests.conftest import is_listening, need
@@ -258,7 +258,7 @@ import json, random, sys
 import django; django.setup()
 from django.contrib.auth.models import User
 from django.test import override_settings
-from mcp_django.access.counters import Charge, counters
+from mcp_django.access.throttling.counters import Charge, counters
 from mcp_django.exchange import rates
 from mcp_django.models import AccessToken
 from tests.access.throttling import Caller

@@ -15,9 +15,10 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_django.access import authentication, failures, throttles, tickets
+from mcp_django.access import authentication, tickets
 from mcp_django.access.authentication import authenticate, authenticate_again, principals
-from mcp_django.access.failures import known_callers
+from mcp_django.access.throttling import failures, throttles
+from mcp_django.access.throttling.failures import known_callers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken, Throttle, digest

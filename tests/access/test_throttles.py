@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Flight
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.models import AccessToken, Throttle, Ticket
 from mcp_django.test import MCPClient, ProtocolError
 from tests.access.throttling import CANCEL, TILL_END, Caller, Clock, is_admitted, limits

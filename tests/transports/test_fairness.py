@@ -13,7 +13,7 @@ import pytest
 
 from mcp_django.access import authentication
 from mcp_django.access.authentication import PrincipalCache, authenticate, queue_key
-from mcp_django.access.failures import KnownCallers, known_callers
+from mcp_django.access.throttling.failures import KnownCallers, known_callers
 from mcp_django.core.running.workers import ADDRESS, Workers, count_as, get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest

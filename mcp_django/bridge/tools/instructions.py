@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
 
-from mcp_django.access import budgets
 from mcp_django.access.permissions import has_scope
+from mcp_django.access.throttling import budgets
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.query import QueryTool

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.apps import apps
 from django.db import connections, router, transaction
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tools.history import by_agent
 from mcp_django.bridge.writes import store
 from mcp_django.bridge.writes.answers import answer_of, is_one_database, text_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.completers import complete_argument

@@ -13,8 +13,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from mcp_django.access import throttles
 from mcp_django.access.authentication import key_of
+from mcp_django.access.throttling import throttles
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers, run_patiently
 from mcp_django.exceptions import MCPError

@@ -16,7 +16,8 @@ from django.urls import URLPattern
 from django.urls import path as url_path
 from django.views.decorators.csrf import csrf_exempt
 
-from mcp_django.access import throttles, tickets
+from mcp_django.access import tickets
+from mcp_django.access.throttling import throttles
 from mcp_django.conf import get_conf
 from mcp_django.exchange.audience import ENDPOINT
 from mcp_django.exchange.principals import Principal

@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.exchange.cancellation import RUNNING, running_key
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc

@@ -13,8 +13,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from mcp_django.access import throttles
 from mcp_django.access.authentication import CHALLENGE, authenticate
+from mcp_django.access.throttling import throttles
 from mcp_django.bridge.uploads import names, store
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers

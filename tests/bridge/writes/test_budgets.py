@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Airline
-from mcp_django.access import throttles
+from mcp_django.access.throttling import throttles
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.rates import throttles as of_calls
 from mcp_django.exchange.requests import from_settings

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
-from mcp_django.access.budgets import Limit, network_of, when_again
-from mcp_django.access.throttles import take
+from mcp_django.access.throttling.budgets import Limit, network_of, when_again
+from mcp_django.access.throttling.throttles import take
 from mcp_django.exchange import rates
 from mcp_django.exchange.addresses import client_address
 from mcp_django.exchange.rates import FAILURES, failure_rates

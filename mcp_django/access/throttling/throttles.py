@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from django.db import DatabaseError
 
-from mcp_django.access.budgets import Limit, budget_of, write_budget_of
-from mcp_django.access.counters import Charge, counters
+from mcp_django.access.throttling.budgets import Limit, budget_of, write_budget_of
+from mcp_django.access.throttling.counters import Charge, counters
 from mcp_django.exchange import rates
 from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, REFUSALS, ROWS, WRITES
 from mcp_django.protocol.errors import Overloaded

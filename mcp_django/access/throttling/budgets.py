@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
-from mcp_django.access.counters import Charge
+from mcp_django.access.throttling.counters import Charge
 from mcp_django.exchange.addresses import client_address
 from mcp_django.exchange.rates import (
     KINDS,
