@@ -81,7 +81,7 @@ class MCPApplication:
         ours = self._find(scope)
         if ours is None or ours.route.name != "endpoint":
             return self._django if self._sockets_elsewhere else _refuse_socket
-        problem = socket_problem(self._site)
+        problem = socket_problem(self._site.has_call_context)
         if problem is None:
             return self._consumer
         logger.error("WebSocket refused: %s", problem)

@@ -19,8 +19,8 @@ from mcp_django.protocol.errors import Overloaded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 _LOOK_AGAIN_SECONDS = 1.0
 #: By site: when its scopes were looked at, and what they were.
@@ -30,7 +30,7 @@ _found: dict[str, tuple[float, list[str]]] = {}
 METADATA = f".well-known/oauth-protected-resource/{ENDPOINT}"
 
 
-def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterable[str] = ()) -> str:
+def complete(challenge: str, site: Site, request: MCPRequest, needed: Iterable[str] = ()) -> str:
     """Complete a challenge for one of our tokens: where to log in, and which scopes to ask for.
 
     Those are the ``needed`` ones, or else all that a client may ever need. On the event loop, which does not ask the
@@ -46,7 +46,7 @@ def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterabl
     return f'{challenge}, resource_metadata="{metadata}"' + (f', scope="{scope}"' if scope else "")
 
 
-def _scopes(site: MCPSite) -> list[str]:
+def _scopes(site: Site) -> list[str]:
     """The scopes to ask for. The loop has those that were found last, while a worker looks for the present ones."""
     if not is_on_loop():
         _found[site.name] = time.monotonic(), scopes_to_ask_for(site)

@@ -15,9 +15,9 @@ from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import PreparedQuery
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Overrides:
         """
         return self.of_site(exchange.site, fresh=fresh or not exchange.connection.push)
 
-    def of_request(self, site: MCPSite, request: MCPRequest) -> Mapping[str, Override]:
+    def of_request(self, site: Site, request: MCPRequest) -> Mapping[str, Override]:
         """As ``of``, for a request. Before a push a request has no exchange, and this process gets events."""
         connection = getattr(request.mcp, "connection", None)
         return self.of_site(site, fresh=connection is not None and not connection.push)
 
-    def of_site(self, site: MCPSite, *, fresh: bool) -> Mapping[str, Override]:
+    def of_site(self, site: Site, *, fresh: bool) -> Mapping[str, Override]:
         seconds = get_conf().TOKEN_CACHE_SECONDS
         fresh = fresh or not seconds
         kept = self._read.get(site.name)
@@ -77,7 +77,7 @@ class Overrides:
                     self._read[site.name] = kept
         return kept[1]
 
-    def remembered(self, site: MCPSite) -> Mapping[str, Override] | None:
+    def remembered(self, site: Site) -> Mapping[str, Override] | None:
         """The overrides by name, or None where the database must be asked."""
         kept = self._read.get(site.name)
         if kept is None or kept[0] <= time.monotonic() or not get_conf().TOKEN_CACHE_SECONDS:
@@ -89,7 +89,7 @@ class Overrides:
             self._generation += 1
             self._read.clear()
 
-    def _load(self, site: MCPSite) -> Mapping[str, Override]:
+    def _load(self, site: Site) -> Mapping[str, Override]:
         found = self._query.fetch(self._model.objects.db, site.name)
         before = self._found.get(site.name)
         if before is None or before[0] != found:

@@ -22,8 +22,8 @@ from mcp_django.protocol.errors import InsufficientScope
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 
 class Decision(Enum):
@@ -170,7 +170,7 @@ class using_tool(AbstractContextManager[None]):
         self._request.used_tool = self._before
 
 
-def scopes_to_ask_for(site: MCPSite) -> list[str]:
+def scopes_to_ask_for(site: Site) -> list[str]:
     """The scopes that an OAuth client is told to ask for, so that the first consent can give all that it will need.
 
     That is OAUTH_SCOPES, or else ``read``, with ``actions`` and ``write`` where a tool that needs them is switched on.
@@ -185,7 +185,7 @@ def scopes_to_ask_for(site: MCPSite) -> list[str]:
     return scopes.parse({scopes.READ, *_needed_by_tools(site, rows)})
 
 
-def can_be_granted(site: MCPSite, scope: str) -> bool:
+def can_be_granted(site: Site, scope: str) -> bool:
     """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one.
 
     A scope for one model or tool is a part where there is such a model or tool.
@@ -194,7 +194,7 @@ def can_be_granted(site: MCPSite, scope: str) -> bool:
     return all(_is_part_of(offered, site, one) for one in scopes.expand([scope]))
 
 
-def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
+def _is_part_of(offered: Set[str], site: Site, scope: str) -> bool:
     if scope in offered:
         return True
     if not scope.startswith("tool:"):
@@ -208,7 +208,7 @@ def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
     return saved is not None and bool(saved.query) and scopes.READ in offered
 
 
-def _needed_by_tools(site: MCPSite, rows: Mapping[str, Override]) -> set[str]:
+def _needed_by_tools(site: Site, rows: Mapping[str, Override]) -> set[str]:
     """The scopes that the tools need, of those that are switched on."""
     return {
         tool.scope

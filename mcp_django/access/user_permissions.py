@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
     from django.db.models import ManyToManyField, QuerySet
 
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
 Sets = tuple[Collection[str], Collection[str]]
@@ -60,7 +60,7 @@ def put_onto_user(request: MCPRequest) -> None:
     users.keep_permissions(user, *found)
 
 
-def are_at_hand(site: MCPSite, request: MCPRequest, principal: Principal) -> bool:
+def are_at_hand(site: Site, request: MCPRequest, principal: Principal) -> bool:
     """Whether ``put_onto_user`` needs neither the database nor code of the project for this user."""
     user, model = principal.user, get_user_model()
     if user.pk is None or getattr(user, "is_superuser", False):

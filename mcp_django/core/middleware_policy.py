@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.conf import settings
 
 from mcp_django.conf import get_conf
-
-if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
 
 #: Middleware that serves browsers: pages, cookies, compression, redirects. An agent's call loses nothing without it.
 HARMLESS = frozenset(
@@ -59,10 +54,10 @@ def skips_middleware() -> bool:
     return get_conf().BYPASS_MIDDLEWARE or not unknown_middleware()
 
 
-def socket_problem(site: MCPSite, entry_point: str = "a socket") -> str | None:
+def socket_problem(has_call_context: bool, entry_point: str = "a socket") -> str | None:
     """Why an entry point that never passes MIDDLEWARE may not be opened, in words; None if it may."""
     unknown = unknown_middleware()
-    if not unknown or get_conf().BYPASS_MIDDLEWARE or site.has_call_context:
+    if not unknown or get_conf().BYPASS_MIDDLEWARE or has_call_context:
         return None
     return (
         f"{entry_point} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "

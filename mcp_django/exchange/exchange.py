@@ -35,9 +35,9 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: From the least to the most severe (RFC 5424 §6.2.1).
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -80,7 +80,7 @@ class Exchange:
     Handlers and hooks find it as ``request.mcp`` while the request is being answered.
     """
 
-    site: MCPSite
+    site: Site
     principal: Principal
     revision: str
     method: str
@@ -299,9 +299,7 @@ class Exchange:
         self.request = self.request.copy().for_principal(self.principal)
 
 
-def inspection_exchange(
-    site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None
-) -> Exchange:
+def inspection_exchange(site: Site, request: MCPRequest, method: str, connection: Connection | None = None) -> Exchange:
     """An exchange that no client began, to find out what the request's principal may use."""
     return Exchange(
         site=site,

@@ -16,9 +16,9 @@ from mcp_django.conf import get_conf
 from mcp_django.core.compat.requests import BareRequest
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.site import Site
 
 _LONGEST_KNOWN_NAME = 64
 
@@ -51,7 +51,7 @@ class Caller:
 
     __slots__ = ("principal", "site")
 
-    def __init__(self, principal: Principal, site: MCPSite | None = None) -> None:
+    def __init__(self, principal: Principal, site: Site | None = None) -> None:
         self.principal = principal
         self.site = site
 
@@ -98,7 +98,7 @@ class MCPRequest(BareRequest):
     def FILES(self) -> MultiValueDict[str, Any]:  # type: ignore[override]
         return MultiValueDict()
 
-    def for_principal(self, principal: Principal, site: MCPSite | None = None) -> MCPRequest:
+    def for_principal(self, principal: Principal, site: Site | None = None) -> MCPRequest:
         """Make it a request of this principal to the site, and forget the rights that were read for another one."""
         for name in ("_mcp_rights", "_mcp_viewers"):
             self.__dict__.pop(name, None)

@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.utils.functional import LazyObject
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: Headers that differ between the connections of one client, and on which nothing depends that the client may see.
 _INDIFFERENT_HEADERS = frozenset(
@@ -48,7 +48,7 @@ _identities: WeakValueDictionary[tuple[Any, ...], Identity] = WeakValueDictionar
 _identities_lock = Lock()
 
 
-def identity_of(site: MCPSite, principal: Principal, request: MCPRequest) -> Identity:
+def identity_of(site: Site, principal: Principal, request: MCPRequest) -> Identity:
     """The identity of a listener. Equal listeners get the same object, as long as any of them is there."""
     # A project may read a tenant from any of these, or a middleware of the project may have set it.
     headers = {

@@ -38,8 +38,8 @@ from mcp_django.push.prefetch import Prefetch, current_request
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
     from mcp_django.push.listeners import Listener
 
 
@@ -299,7 +299,7 @@ def _look_again(listener: Listener, names: Collection[str], prefetch: Prefetch) 
 
 
 def _digests(
-    site: MCPSite, request: MCPRequest, names: Collection[str], revision: str, connection: NoConnection
+    site: Site, request: MCPRequest, names: Collection[str], revision: str, connection: NoConnection
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     # Lazily translated texts are compared in one language.

@@ -21,9 +21,9 @@ from mcp_django.push.subscriptions import Subscription
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: Lists whose changes clients can watch, by their names in the protocol. The kinds of the controls are the same.
 LISTS = ("tools", "prompts", "resources")
@@ -48,7 +48,7 @@ class Listener:
     It is made in a worker, and notified, read and closed on the hub's loop.
     """
 
-    site: MCPSite
+    site: Site
     principal: Principal
     request: MCPRequest
     #: The revision of its client, in which lists are compared.

@@ -31,8 +31,8 @@ from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: The number of keys that are remembered of one collection, or of one query with equal rights.
 MAX_WATCHED_KEYS = 1_000
@@ -89,7 +89,7 @@ class Viewer:
     Rows are read where they are written: a replica that lags would give the answer from before a change.
     """
 
-    def __init__(self, site: MCPSite, request: MCPRequest) -> None:
+    def __init__(self, site: Site, request: MCPRequest) -> None:
         self.rights = Rights(site, request, from_primary=True)
         self._tables = list(_watched_tables(site))
         #: The models that each query looks at beside its own: see ``queries.followed``.
@@ -98,7 +98,7 @@ class Viewer:
         self._visible: dict[tuple[str, frozenset[str]], set[str]] = {}
 
     @classmethod
-    def of(cls, site: MCPSite, request: MCPRequest) -> Viewer:
+    def of(cls, site: Site, request: MCPRequest) -> Viewer:
         """The viewer of the request's principal, kept on the request."""
         kept: dict[str, Viewer] = request.__dict__.setdefault("_mcp_viewers", {})
         if site.name not in kept:
@@ -187,7 +187,7 @@ class _Words:
         return execute(sql, params, many, context)
 
 
-def _watched_tables(site: MCPSite) -> Iterator[tuple[set[str], str]]:
+def _watched_tables(site: Site) -> Iterator[tuple[set[str], str]]:
     """The words of each table's name, with the label of the model whose change a change of the table is."""
     for model_mcp in site.models.values():
         if not model_mcp.watch:

@@ -11,6 +11,7 @@ from mcp_django.access.authentication import admitted, authenticate_again, name_
 from mcp_django.bridge.declared.options import shows_every_row
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.core.compat import users
+from mcp_django.exchange.site import Site
 from mcp_django.models import AccessToken, Grant
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Prefetch:
             return
         #: User → the principal whose permissions are read now, and where these are remembered.
         missing: dict[Any, tuple[Principal, dict[Hashable, user_permissions.Sets]]] = {}
-        remembers: dict[MCPSite, bool] = {}
+        remembers: dict[Site, bool] = {}
         for listener in listeners:
             site, opened = listener.site, listener.principal
             principal = None if opened.token_id is None else self._principals.get(name_of(opened))

@@ -22,7 +22,7 @@ from mcp_django.core.compat.models import base_queryset_class, sets_by_base_mana
 from mcp_django.core.events.transaction import note
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.site import Site
 
 logger = logging.getLogger("mcp_django")
 
@@ -201,7 +201,7 @@ def spelled_key(field: models.Field[Any, Any], value: Any) -> str:
         return str(value)
 
 
-def _watched(site: MCPSite) -> Iterator[Model]:
+def _watched(site: Site) -> Iterator[Model]:
     for model_mcp in site.models.values():
         if model_mcp.watch:
             yield model_mcp.model._meta.concrete_model or model_mcp.model

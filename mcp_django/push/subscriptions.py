@@ -19,8 +19,8 @@ from mcp_django.push.receivers import spelled_key
 if TYPE_CHECKING:
     from django.db.models import Model
 
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 _NOT_WATCHED = (
     "can be read, but not watched: nothing reports its changes. Read it again when you need it. "
@@ -84,7 +84,7 @@ class Subscription:
         """Whether the client is notified when the answer changes, and not when rows do."""
         return self.target is not None and self.target.is_query
 
-    def look(self, site: MCPSite, request: MCPRequest) -> bool:
+    def look(self, site: Site, request: MCPRequest) -> bool:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
             return self._look_at_declared(site, request)
@@ -104,7 +104,7 @@ class Subscription:
             self._look_at_rows(rights)
         return True
 
-    def _look_at_declared(self, site: MCPSite, request: MCPRequest) -> bool:
+    def _look_at_declared(self, site: Site, request: MCPRequest) -> bool:
         resource = catalog.find_declared(site, request, self.uri)
         if resource is None:
             return False
@@ -115,7 +115,7 @@ class Subscription:
             part.look_as_part(site, request)
         return True
 
-    def look_as_part(self, site: MCPSite, request: MCPRequest) -> None:
+    def look_as_part(self, site: Site, request: MCPRequest) -> None:
         """Remember the visible rows of a model whose changes are those of a declared resource."""
         rights = None if self.target is None else Rights.of(site, request).of_label(self.target.label)
         if rights is not None:
@@ -186,7 +186,7 @@ def watched_keys(rights: ModelRights) -> frozenset[str] | None:
     return keys_of(rights, rights.rows())
 
 
-def watch(site: MCPSite, uri: str) -> Subscription | None:
+def watch(site: Site, uri: str) -> Subscription | None:
     """A subscription to the URI, or None if it names nothing. It does not check rights: see ``Subscription.look``."""
     if len(uri) > uris.MAX_URI:
         return None
@@ -202,7 +202,7 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
     return Subscription(intern(uri), target, intern(label), intern(spelled_key(concrete._meta.pk, target.key)))
 
 
-def _watch_declared(site: MCPSite, uri: str) -> Subscription | None:
+def _watch_declared(site: Site, uri: str) -> Subscription | None:
     resource = site.find_resource(uri)
     if resource is None:
         return None
@@ -210,7 +210,7 @@ def _watch_declared(site: MCPSite, uri: str) -> Subscription | None:
     return Subscription(uri, None, resource.uri, resource.spelled(uri), parts=parts)
 
 
-def _collections(site: MCPSite, uri: str, watched: Iterable[type[Model]]) -> Iterator[Subscription]:
+def _collections(site: Site, uri: str, watched: Iterable[type[Model]]) -> Iterator[Subscription]:
     for model in watched:
         label = Rights.label_of(model)
         if label in site.models:

@@ -22,9 +22,9 @@ from mcp_django.protocol.revisions import STEP_UP_REVISIONS
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 #: Clients of OpenAI read challenges in results, and schemes in the tool list
 #: (https://developers.openai.com/apps-sdk/build/auth).
@@ -50,7 +50,7 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
     return error_result(error.message) if is_call else None
 
 
-def check_message(site: MCPSite, request: MCPRequest, value: Any) -> None:
+def check_message(site: Site, request: MCPRequest, value: Any) -> None:
     """Raises InsufficientScope, with its challenge, for a call whose answer will come by another connection."""
     message = jsonrpc.parse(value)
     principal: Principal = request.mcp.principal
@@ -90,13 +90,13 @@ def add_schemes(exchange: Exchange, listed: list[JSON]) -> None:
         one["_meta"] = {**one.get("_meta", {}), "securitySchemes": schemes}
 
 
-def add_challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> None:
+def add_challenge(site: Site, request: MCPRequest, error: InsufficientScope) -> None:
     """Have the error answered with a 403 that asks for the scopes, and note in the grant that its client knows."""
     error.challenge = _challenge(site, request, error)
     alias = router.db_for_write(Grant)
     Grant.objects.using(alias).filter(pk=request.mcp.principal.auth.grant_id).update(challenged_at=timezone.now())
 
 
-def _challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> str:
+def _challenge(site: Site, request: MCPRequest, error: InsufficientScope) -> str:
     described = f'{CHALLENGE}, error="insufficient_scope", error_description="{error.message}"'
     return challenges.complete(described, site, request, error.wanted)

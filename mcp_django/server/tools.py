@@ -26,7 +26,7 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
-    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.site import Site
 
 
 def list_tools(exchange: Exchange) -> JSON:
@@ -67,7 +67,7 @@ def _told(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
         return error_result(error.message)
 
 
-def overrides_on_loop(site: MCPSite, params: JSON) -> Mapping[str, Override] | None:
+def overrides_on_loop(site: Site, params: JSON) -> Mapping[str, Override] | None:
     """What administrators decided, where a call with these params can be answered on the loop with it.
 
     Then nothing but the body of an asynchronous function reads the database, runs code of the project or takes long.

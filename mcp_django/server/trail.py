@@ -45,10 +45,10 @@ from mcp_django.server.methods import METHODS
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 logger = logging.getLogger("mcp_django")
 
@@ -132,7 +132,7 @@ def begin(exchange: Exchange) -> None:
     exchange.usage.outcome = Call.Outcome.DONE.value
 
 
-def refuse(site: MCPSite, request: MCPRequest, principal: Principal | None, error: MCPError, transport: str) -> None:
+def refuse(site: Site, request: MCPRequest, principal: Principal | None, error: MCPError, transport: str) -> None:
     """Write down a request that was refused before there was an exchange for it."""
     if get_conf().AUDIT == "off" or not isinstance(error, _DENIALS) or isinstance(error, _STOPPED):
         return
@@ -144,7 +144,7 @@ def refuse(site: MCPSite, request: MCPRequest, principal: Principal | None, erro
         recorder.put((_describe_request, time.time(), values, principal, _address_parts(request.META)))
 
 
-def upload(site: MCPSite, request: MCPRequest, principal: Principal, size: int) -> None:
+def upload(site: Site, request: MCPRequest, principal: Principal, size: int) -> None:
     """Write down that bytes of a file were uploaded, and how many."""
     if get_conf().AUDIT != "off":
         values = {"site": site.name, "kind": Call.Kind.REQUEST.value, "outcome": Call.Outcome.DONE.value}
@@ -179,7 +179,7 @@ class Noted(NamedTuple):
     """What a call leaves behind for its line."""
 
     at: float
-    site: MCPSite
+    site: Site
     kind: str
     method: str
     #: The tool, the prompt or the URI that the params name, and the names of the arguments or the URIs of a listen.
@@ -287,7 +287,7 @@ def _argument_names(noted: Noted) -> list[str]:
     return list(dict.fromkeys(name if name in known else LEFT_OUT for name in noted.names))[:_MAX_NAMES]
 
 
-def _uris(site: MCPSite, wanted: Iterable[str]) -> list[str]:
+def _uris(site: Site, wanted: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(kept_uri(site, uri) for uri in wanted))[:_MAX_NAMES]
 
 

@@ -18,8 +18,8 @@ from mcp_django.server.step_up import add_challenge
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 _WRITING: tuple[Operation, ...] = ("create", "update")
 
@@ -34,7 +34,7 @@ class NothingTakesFiles(InvalidRequest):
         super().__init__("There is nothing that takes a file.")
 
 
-def check_takes_files(site: MCPSite, request: MCPRequest) -> None:
+def check_takes_files(site: Site, request: MCPRequest) -> None:
     """Raises NothingTakesFiles, and InsufficientScope where the client's user could give it the right to something."""
     if takes_files(site, request):
         return
@@ -47,13 +47,13 @@ def check_takes_files(site: MCPSite, request: MCPRequest) -> None:
     raise NothingTakesFiles
 
 
-def takes_files(site: MCPSite, request: MCPRequest) -> bool:
+def takes_files(site: Site, request: MCPRequest) -> bool:
     """Whether the caller may call a tool with an argument that is a file, or write a model with a field that is one."""
     tools = [tool for tool in site.tools.values() if tool.takes_files]
     return catalog.may_call_one_of(site, request, tools) or any(_may_write(site, request, one) for one in _WRITING)
 
 
-def _may_write(site: MCPSite, request: MCPRequest, operation: Operation) -> bool:
+def _may_write(site: Site, request: MCPRequest, operation: Operation) -> bool:
     tool = site.tools.get(f"{operation}_record")
     if tool is None or not catalog.may_call_one_of(site, request, [tool]):
         return False
@@ -62,7 +62,7 @@ def _may_write(site: MCPSite, request: MCPRequest, operation: Operation) -> bool
         return any(_has_files(site, model) for model in access.writable_models(rights, operation))
 
 
-def _has_files(site: MCPSite, rights: ModelRights) -> bool:
+def _has_files(site: Site, rights: ModelRights) -> bool:
     """Whether the form of the model, or an inline of it, may have a file. A hook of the ModelAdmin may add others."""
     written = [rights.model, *(inline.model for inline in site.inlines.get(rights.model, ()))]
     if any(isinstance(field, models.FileField) for model in written for field in model._meta.concrete_fields):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
     from rest_framework.serializers import Serializer
 
-    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.site import Site
 
 Operation = Literal["create", "update", "delete"]
 Consent = Literal["preview", "ask"]
@@ -96,7 +96,7 @@ class ModelMCP:
     #: False: hooks of the project that are given an object answer the same for every object.
     object_permissions: bool = True
 
-    def __init__(self, model: type[models.Model], site: MCPSite, *, bridged: bool = False) -> None:
+    def __init__(self, model: type[models.Model], site: Site, *, bridged: bool = False) -> None:
         self.model = model
         self.opts = model._meta
         self.site = site

@@ -34,9 +34,9 @@ from mcp_django.protocol.names import distinct_titles
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 logger = logging.getLogger("mcp_django")
 
@@ -123,12 +123,12 @@ def _bounded(run: Callable[[], JSON | None]) -> JSON | None:
     return contents
 
 
-def available(site: MCPSite, request: MCPRequest) -> list[FunctionResource | FunctionTemplate]:
+def available(site: Site, request: MCPRequest) -> list[FunctionResource | FunctionTemplate]:
     """The declared resources and templates that the request's principal may read."""
     return [resource for resource in site.resources.values() if _may_read(resource, request)]
 
 
-def find_declared(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
+def find_declared(site: Site, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
     """The declared resource or template of the URI, if the request's principal may read it."""
     resource = site.find_resource(uri)
     return resource if resource is not None and _may_read(resource, request) else None

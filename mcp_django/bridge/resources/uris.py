@@ -19,7 +19,7 @@ from django.db import models
 from mcp_django.audit.lines import safe_key
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.site import Site
 
 SCHEME = "db://"
 #: A URI is also a header (Mcp-Name), and servers bound the lines of a head, nginx to 8 kB.
@@ -145,7 +145,7 @@ def _parse_query(text: str | None) -> tuple[tuple[str, str], ...]:
 LEFT_OUT = "*"
 
 
-def kept_uri(site: MCPSite, uri: str) -> str:
+def kept_uri(site: Site, uri: str) -> str:
     """The URI of one of our models, or as the project declares it: without its query, and without texts that are keys.
 
     A key is kept if it is an integer or a UUID. For a URI of a declared template, the template itself is given.

@@ -14,7 +14,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.middleware_policy import socket_problem
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
+    from mcp_django.exchange.site import Site
 
 logger = logging.getLogger("mcp_django")
 
@@ -28,7 +28,7 @@ def load_job() -> Any:
 _usable: set[tuple[str, str]] = set()
 
 
-def problem(site: MCPSite) -> str | None:
+def problem(site: Site) -> str | None:
     """The reason why no task can run on the site, with the remedy. None if tasks can run."""
     conf = get_conf()
     backend = (conf.TASK_BACKEND, conf.TASK_QUEUE)
@@ -36,10 +36,10 @@ def problem(site: MCPSite) -> str | None:
         if (found := _backend_problem(*backend)) is not None:
             return found
         _usable.add(backend)
-    return socket_problem(site, "A task")
+    return socket_problem(site.has_call_context, "A task")
 
 
-def can_run(site: MCPSite) -> bool:
+def can_run(site: Site) -> bool:
     """Whether tasks can run on the site. If they cannot, the log has the reason once."""
     found = problem(site)
     if found is not None:
@@ -47,7 +47,7 @@ def can_run(site: MCPSite) -> bool:
     return found is None
 
 
-def is_offered(site: MCPSite) -> bool:
+def is_offered(site: Site) -> bool:
     """Whether the site has tools that may become tasks, and tasks can run."""
     return any(tool.task for tool in site.tools.values()) and can_run(site)
 

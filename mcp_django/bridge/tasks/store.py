@@ -29,9 +29,9 @@ from mcp_django.protocol.revisions import MODERN
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.site import Site
 
 
 OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
@@ -74,7 +74,7 @@ def create(exchange: Exchange) -> Task:
     return task
 
 
-def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
+def _make_room(site: Site, principal: Principal, now: datetime) -> None:
     """Delete expired tasks, and the oldest of the principal's finished tasks. Raises LimitExceeded."""
     limit = get_conf().MAX_OPEN_TASKS
     Task.objects.filter(expires_at__lte=now).delete()
@@ -92,7 +92,7 @@ def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
 # Finding a task.
 
 
-def find(site: MCPSite, principal: Principal, key: str) -> Task:
+def find(site: Site, principal: Principal, key: str) -> Task:
     """The principal's task with that key, in its present state. Raises TaskNotFound, also for a foreign task."""
     found = find_all(site, principal, [key])
     if not found:
@@ -100,7 +100,7 @@ def find(site: MCPSite, principal: Principal, key: str) -> Task:
     return _settled(found[0])
 
 
-def find_all(site: MCPSite, principal: Principal, keys: Iterable[str]) -> list[Task]:
+def find_all(site: Site, principal: Principal, keys: Iterable[str]) -> list[Task]:
     """The tasks with these keys that belong to the principal, in the order of the keys."""
     wanted = [key for key in keys if _KEY.fullmatch(key)]
     rows = {task.key: task for task in Task.objects.filter(pk__in=wanted, expires_at__gt=timezone.now())}
@@ -108,7 +108,7 @@ def find_all(site: MCPSite, principal: Principal, keys: Iterable[str]) -> list[T
     return [rows[key] for key in wanted if key in rows and is_of(rows[key], site, principal)]
 
 
-def is_of(task: Task, site: MCPSite, principal: Principal) -> bool:
+def is_of(task: Task, site: Site, principal: Principal) -> bool:
     """Whether the task belongs to the principal's credential line, which still grants the task's scopes."""
     is_own = (task.site, task.principal_key, task.line) == (site.name, principal.key, principal.line)
     return is_own and all(grant(principal.scopes, scope) for scope in task.scopes)

@@ -38,10 +38,10 @@ from mcp_django.protocol.names import distinct_titles
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.bridge.tools.mirrored import Mirrored
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 
 logger = logging.getLogger("mcp_django")
@@ -71,7 +71,7 @@ class AvailableTool:
         return described
 
 
-def all_tools(site: MCPSite, rows: Mapping[str, Override]) -> Mapping[str, BaseTool]:
+def all_tools(site: Site, rows: Mapping[str, Override]) -> Mapping[str, BaseTool]:
     """Every tool of a site by name: those that exist without a database, and the queries that people saved."""
     saved = {name: tool for name, row in rows.items() if (tool := saved_query(site, name, row)) is not None}
     return {**site.tools, **saved} if saved else site.tools
@@ -137,7 +137,7 @@ def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
     return (tool for tool in tools if _available(tool, rows, exchange) is not None)
 
 
-def may_call_one_of(site: MCPSite, request: MCPRequest, tools: Iterable[BaseTool]) -> bool:
+def may_call_one_of(site: Site, request: MCPRequest, tools: Iterable[BaseTool]) -> bool:
     """Whether the request's principal may call one of the tools now. It needs no exchange: a push has none."""
     decided = Rights.of(site, request).overrides
     rows = overrides.tools.of_request(site, request) if decided is None else decided
@@ -184,7 +184,7 @@ def may_change(exchange: Exchange, name: str) -> bool:
         return tool is not None and tool.may_change
 
 
-def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None:
+def overrides_on_loop(site: Site, name: Any) -> Mapping[str, Override] | None:
     """What administrators decided, if a call then uses the database only in the body of the function.
 
     None if it may use the database elsewhere: such a call needs a worker.

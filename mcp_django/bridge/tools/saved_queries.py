@@ -32,9 +32,9 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
     from mcp_django.models import Tool
 
 
@@ -123,7 +123,7 @@ class SavedQuery(BaseTool):
     #: As for the query tools.
     least_scope = ANY_MODEL
 
-    def __init__(self, site: MCPSite, name: str, text: str) -> None:
+    def __init__(self, site: Site, name: str, text: str) -> None:
         self.name = name
         self.site = site
         stored = json.loads(text)
@@ -240,7 +240,7 @@ def dotted(place: Sequence[str | int]) -> str:
     return ".".join(map(str, place))
 
 
-def saved_query(site: MCPSite, name: str, row: Override | Tool | None) -> SavedQuery | None:
+def saved_query(site: Site, name: str, row: Override | Tool | None) -> SavedQuery | None:
     """The query that was saved under the name, where no tool of the project has it."""
     if row is None or not row.query or name in site.tools:
         return None
@@ -248,7 +248,7 @@ def saved_query(site: MCPSite, name: str, row: Override | Tool | None) -> SavedQ
 
 
 @lru_cache(maxsize=1_000)
-def _read(site: MCPSite, name: str, text: str) -> SavedQuery | None:
+def _read(site: Site, name: str, text: str) -> SavedQuery | None:
     try:
         return SavedQuery(site, name, text)
     except (ValueError, TypeError, LookupError):

@@ -26,8 +26,8 @@ from mcp_django.models import Upload, UploadPart
 from mcp_django.protocol.errors import LimitExceeded, Throttled
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.site import Site
 
 logger = logging.getLogger("mcp_django")
 
@@ -69,7 +69,7 @@ def storage() -> Storage:
 # Uploads.
 
 
-def begin(site: MCPSite, principal: Principal, name: str, media_type: str, total: int | None) -> Upload:
+def begin(site: Site, principal: Principal, name: str, media_type: str, total: int | None) -> Upload:
     """A new upload without bytes. Raises Throttled where its user has too many."""
     sweep()
     now = timezone.now()
@@ -88,7 +88,7 @@ def begin(site: MCPSite, principal: Principal, name: str, media_type: str, total
     return upload
 
 
-def find(site: MCPSite, principal: Principal, key: str) -> Upload | None:
+def find(site: Site, principal: Principal, key: str) -> Upload | None:
     """The upload with this key, if it belongs to the credential line of the principal and has not expired."""
     if principal.user.pk is None or not _KEY.fullmatch(key):
         return None
@@ -97,7 +97,7 @@ def find(site: MCPSite, principal: Principal, key: str) -> Upload | None:
     return found if found is not None and found.key == key and is_of(found, site, principal) else None
 
 
-def is_of(upload: Upload, site: MCPSite, principal: Principal) -> bool:
+def is_of(upload: Upload, site: Site, principal: Principal) -> bool:
     return (upload.site, upload.principal_key, upload.line) == (site.name, principal.key, principal.line)
 
 

@@ -28,9 +28,9 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.site import Site
 
 State = Change.State
 
@@ -81,14 +81,14 @@ def confirmed_by(token: str, exchange: Exchange, operation: Operation, arguments
     return found
 
 
-def find(site: MCPSite, principal: Principal, key: str) -> Change | None:
+def find(site: Site, principal: Principal, key: str) -> Change | None:
     """A change of the caller's credential line by its key."""
     found = Change.objects.using(alias()).filter(pk=key).first()
     # The key is compared once more, since some databases ignore the case of letters.
     return found if found is not None and found.key == key and is_of(found, site, principal) else None
 
 
-def is_of(change: Change, site: MCPSite, principal: Principal) -> bool:
+def is_of(change: Change, site: Site, principal: Principal) -> bool:
     return (change.site, change.principal_key, change.line) == (site.name, principal.key, principal.line)
 
 

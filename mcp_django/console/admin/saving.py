@@ -30,6 +30,7 @@ from mcp_django.bridge.writes.run import in_own_thread
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.exchange.scopes import SCOPES, expand
+from mcp_django.exchange.site import Site
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
 from mcp_django.types import JSON
@@ -151,7 +152,7 @@ def why_not(request: HttpRequest, saved: SavedQuery) -> str | None:
     return _ask_as_agent(request, saved.site, saved.why_not)
 
 
-def _ask_as_agent(request: HttpRequest, site: MCPSite, ask: Callable[[MCPRequest], T]) -> T:
+def _ask_as_agent(request: HttpRequest, site: Site, ask: Callable[[MCPRequest], T]) -> T:
     """What the function answers for an agent of the viewer, in no transaction of the request."""
 
     def run() -> T:

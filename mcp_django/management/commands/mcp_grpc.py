@@ -51,7 +51,7 @@ class Command(BaseCommand):
                 "gRPC needs more packages: python -m pip install 'django-admin-mcp-server[grpc]'"
             ) from error
         site, host = find_site(options["site"]), options["host"]
-        problem = socket_problem(site, "gRPC")
+        problem = socket_problem(site.has_call_context, "gRPC")
         if problem is not None:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         _check_base_url()

@@ -42,7 +42,7 @@ class Command(BaseCommand):
             find_user(options["user"]), scopes.expand(parse_scopes(options["scopes"])), source=Source.COMMAND
         )
         site = find_site(options["site"])
-        problem = socket_problem(site, "stdio")
+        problem = socket_problem(site.has_call_context, "stdio")
         if problem is not None:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         warn_of_a_local_bus()

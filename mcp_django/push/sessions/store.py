@@ -26,8 +26,8 @@ from mcp_django.protocol.jsonrpc import encode, is_request_id
 from mcp_django.push.sessions import mailbox
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.site import Site
     from mcp_django.push.subscriptions import Subscription
 
 
@@ -48,7 +48,7 @@ class StoredSession:
         self._row = row
 
     @classmethod
-    def open(cls, site: MCPSite, principal: Principal, revision: str, client: Client) -> StoredSession:
+    def open(cls, site: Site, principal: Principal, revision: str, client: Client) -> StoredSession:
         """Open a new session, and clear away those that have expired."""
         clear_away(Session.objects.filter(expires_at__lte=timezone.now()))
         row = Session.objects.open(site=site.name, principal=principal, revision=revision, client=_bounded(client))
@@ -59,7 +59,7 @@ class StoredSession:
         return cls(row)
 
     @classmethod
-    def find(cls, site: MCPSite, principal: Principal, key: str, *, fresh: bool) -> StoredSession:
+    def find(cls, site: Site, principal: Principal, key: str, *, fresh: bool) -> StoredSession:
         """The session of that key, if the same credential line began it. Raises SessionNotFound.
 
         ``fresh`` reads the database even if the session was read a moment ago: in a process that gets no events.

@@ -82,7 +82,7 @@ class StreamView(View):
 
     def handle(self, principal: Principal) -> HTTPResponse:
         """Note the stream in the database: a message to it may come to any process."""
-        problem = socket_problem(self.site, "the work that a stream asks for")
+        problem = socket_problem(self.site.has_call_context, "the work that a stream asks for")
         if problem is not None:
             logger.error("HTTP+SSE refused: %s", problem)
             raise Forbidden("This server cannot serve HTTP+SSE; its log says why. Use /mcp.")

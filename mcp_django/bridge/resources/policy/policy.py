@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
     from mcp_django.bridge.declared.inlines import InlineMCP
     from mcp_django.bridge.declared.options import ModelMCP
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
 
 T = TypeVar("T")
 
@@ -413,7 +413,7 @@ class RecordRights(ModelRights):
 class Rights:
     """What one principal may read on one site, for one request."""
 
-    def __init__(self, site: MCPSite, request: MCPRequest, *, from_primary: bool = False) -> None:
+    def __init__(self, site: Site, request: MCPRequest, *, from_primary: bool = False) -> None:
         self.site = site
         self.request = request
         #: Whether rows are read from the database that they are written to, unless the project names another one.
@@ -425,7 +425,7 @@ class Rights:
         self._inlines: dict[InlineMCP, ModelRights | None] = {}
 
     @classmethod
-    def of(cls, site: MCPSite, request: MCPRequest) -> Rights:
+    def of(cls, site: Site, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
         kept: dict[tuple[str, str, bool], Rights] = request.__dict__.setdefault("_mcp_rights", {})
         # A scope for one tool gives rights only while that tool is used, and a supposed scope while it is supposed.
