@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
+    from mcp_django.bridge.declare import prompt as prompt
+    from mcp_django.bridge.declare import register as register
+    from mcp_django.bridge.declare import resource as resource
+    from mcp_django.bridge.declare import tool as tool
     from mcp_django.bridge.declared.admin_form import ignores_object as ignores_object
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
     from mcp_django.bridge.prompts.messages import PromptMessage as PromptMessage
     from mcp_django.bridge.sites import MCPSite as MCPSite
-    from mcp_django.bridge.sites import prompt as prompt
-    from mcp_django.bridge.sites import register as register
-    from mcp_django.bridge.sites import resource as resource
     from mcp_django.bridge.sites import site as site
-    from mcp_django.bridge.sites import tool as tool
     from mcp_django.bridge.tools.actions import action as action
     from mcp_django.exchange.questions import Elicitation as Elicitation
     from mcp_django.exchange.questions import Roots as Roots
@@ -56,11 +56,11 @@ _HOMES = {
     "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
     "ignores_object": "mcp_django.bridge.declared.admin_form",
-    "prompt": "mcp_django.bridge.sites",
-    "register": "mcp_django.bridge.sites",
-    "resource": "mcp_django.bridge.sites",
+    "prompt": "mcp_django.bridge.declare",
+    "register": "mcp_django.bridge.declare",
+    "resource": "mcp_django.bridge.declare",
     "site": "mcp_django.bridge.sites",
-    "tool": "mcp_django.bridge.sites",
+    "tool": "mcp_django.bridge.declare",
     "updated": "mcp_django.push.bulk",
 }
 
