@@ -52,7 +52,7 @@ def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
     if not site.is_served:
         return
     exposes = get_conf().EXPOSE_ADMIN
-    if exposes and not site.admin_sites:
+    if exposes and not site.admin_sites and apps.is_installed("django.contrib.admin"):
         yield Warning(
             "The URLconf serves no AdminSite, so agents see no model of the admin.",
             hint="Include the URLs of the admin, name an AdminSite in MCP['ADMIN_SITE'], or set MCP['EXPOSE_ADMIN'] = "

@@ -1,0 +1,89 @@
+"""The smallest projects: one without the Django admin, and one that has the admin and a single line of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.push.processes import ROOT
+from tests.support import forkserver
+
+#: Checks and migrates the project, and says what an agent and a person are answered.
+_PROJECT = """
+import json, sys
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.test import Client
+from django.urls import include, path
+
+apps, database = json.loads(sys.argv[1]), sys.argv[2]
+processors = ["django.template.context_processors.request"]
+if "django.contrib.admin" in apps:
+    processors += ["django.contrib.auth.context_processors.auth", "django.contrib.messages.context_processors.messages"]
+middleware = ["sessions.middleware.Session", "auth.middleware.Authentication", "messages.middleware.Message"]
+settings.configure(
+    SECRET_KEY="x" * 50, ROOT_URLCONF="__main__", ALLOWED_HOSTS=["*"], INSTALLED_APPS=apps, USE_TZ=True,
+    MIDDLEWARE=[f"django.contrib.{one}Middleware" for one in middleware if "django.contrib.admin" in apps],
+    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
+                "OPTIONS": {"context_processors": processors}}],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": database}},
+)
+django.setup()
+urlpatterns = [path("", include("mcp_django.urls"))]
+if "django.contrib.admin" in apps:
+    from django.contrib import admin
+    urlpatterns.append(path("admin/", admin.site.urls))
+
+import mcp_django
+from django.contrib.auth.models import User
+from mcp_django.models import AccessToken, Tool
+
+@mcp_django.tool(read_only=True)
+def add(request, a: int, b: int) -> int:
+    "Adds two numbers."
+    return a + b
+
+call_command("check", fail_level="WARNING")
+call_command("migrate", verbosity=0)
+Tool.objects.update(enabled=True)
+root = User.objects.create_superuser("root")
+token = AccessToken.objects.create_token(user=root)[1]
+client = Client(headers={"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"})
+
+def ask(method, params, **headers):
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return client.post("/mcp", message, content_type="application/json", headers=headers)
+
+begun = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+session = ask("initialize", begun).headers["Mcp-Session-Id"]
+called = ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, **{"Mcp-Session-Id": session}).json()
+person = Client(headers={"Accept": "text/html"})
+landing = person.get("/mcp").status_code
+pages = {}
+if "django.contrib.admin" in apps:
+    person.force_login(root)
+    pages = {name: person.get(f"/admin/mcp_django/{name}/").status_code for name in ("tool", "accesstoken", "call")}
+print(json.dumps([called["result"]["content"][0]["text"], landing, pages]))
+"""
+_APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
+_ADMIN = ["django.contrib.admin", "django.contrib.messages", "django.contrib.sessions"]
+
+
+def said(tmp_path: Path, apps: list[str]) -> Any:
+    arguments = ["-c", _PROJECT, json.dumps(apps), str(tmp_path / f"{apps[0]}.sqlite3")]
+    done = forkserver.run(arguments, cwd=ROOT, env={})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_project_without_the_admin_passes_its_checks_and_answers(tmp_path: Path) -> None:
+    assert said(tmp_path, [*_APPS, "mcp_django"]) == ["3", 200, {}]
+
+
+def test_one_line_brings_the_tools_into_the_admin_before_it_or_behind_it(tmp_path: Path) -> None:
+    pages = {"tool": 200, "accesstoken": 200, "call": 200}
+
+    assert said(tmp_path, [*_APPS, *_ADMIN, "mcp_django"]) == ["3", 200, pages]
+    assert said(tmp_path, ["mcp_django", *_APPS, *_ADMIN]) == ["3", 200, pages]
