@@ -46,7 +46,7 @@ MCP = {
 }
 
 if os.environ.get("BENCH_BUS") == "postgresql":
-    MCP["PUSH_DATABASE"] = "default"
+    MCP["BUS"] = {"BACKEND": "mcp_django.buses.PostgreSQLBus"}
 
 if os.environ.get("BENCH_FANOUT") == "group_send":
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -108,15 +108,10 @@ class Conf:
     THREADS: int = 8
 
     # Push.
-    #: Alias in `CHANNEL_LAYERS` that [carries changes](processes.md#redis). `None`: `"mcp"` where there is one, else
-    #: `"default"`.
-    CHANNEL_LAYER: str | None = None
-    #: URL of a NATS server that [carries changes](processes.md#nats) in the place of a channel layer, as
-    #: `"nats://127.0.0.1:4222"`; several have commas between them.
-    BUS: str | None = None
-    #: Alias in `DATABASES` of a PostgreSQL database that [carries changes](processes.md#postgresql-as-the-bus) in the
-    #: place of a channel layer.
-    PUSH_DATABASE: str | None = None
+    #: [What carries changes](processes.md#the-buses) from process to process: `{"BACKEND":
+    #: "mcp_django.buses.PostgreSQLBus", "OPTIONS": {"database": "default"}}`, or only the URL of a NATS server, as
+    #: `"nats://127.0.0.1:4222"`. `None`: the layer `"mcp"` of `CHANNEL_LAYERS` where there is one, else `"default"`.
+    BUS: Mapping[str, Any] | str | None = None
 
     # = Limits, and the other settings
 
@@ -264,13 +259,7 @@ class Conf:
     #: Unfinished tasks that one caller may have.
     MAX_OPEN_TASKS: int = 50
 
-    # Push between processes.
-    #: Alias under which the database of `PUSH_DATABASE` is reached [without
-    #: pgbouncer](processes.md#pgbouncer-and-pools). `None`: `PUSH_DATABASE`.
-    PUSH_LISTEN_DATABASE: str | None = None
-    #: Channel of `NOTIFY`, or subject of NATS. Projects that share a server, and not their tables, each have one of
-    #: their own.
-    PUSH_CHANNEL: str = "mcp_django"
+    # Push, and what follows from a change.
     #: How often open streams are compared with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
     #: After a change, the server answers a watched query again, and notifies its watchers, at most once in this time.

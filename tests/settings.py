@@ -97,8 +97,10 @@ if "TEST_TOKEN_CACHE_SECONDS" in os.environ:
     MCP["TOKEN_CACHE_SECONDS"] = float(os.environ["TEST_TOKEN_CACHE_SECONDS"])
 
 if "TEST_PUSH_DATABASE" in os.environ:
-    MCP["PUSH_DATABASE"] = os.environ["TEST_PUSH_DATABASE"]
+    options = {"database": os.environ["TEST_PUSH_DATABASE"]}
+    MCP["BUS"] = {"BACKEND": "mcp_django.buses.PostgreSQLBus", "OPTIONS": options}
 
 if "TEST_NATS" in os.environ:
     # By name: it is looked up in whatever state the process is.
-    MCP |= {"BUS": "nats://localhost:4222", "PUSH_CHANNEL": os.environ["TEST_NATS"]}
+    options = {"servers": "nats://localhost:4222", "channel": os.environ["TEST_NATS"]}
+    MCP["BUS"] = {"BACKEND": "mcp_django.buses.NATSBus", "OPTIONS": options}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mcp_django
-from mcp_django import content, exceptions, test
+from mcp_django import buses, content, exceptions, test
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/reference-imports.md").read_text()
@@ -21,6 +21,7 @@ PUBLIC: dict[str, list[str]] = {
     "mcp_django": mcp_django.__all__,
     "mcp_django.admin": ["AccessTokenAdmin", "CallAdmin", "PromptAdmin", "ToolAdmin", "register"],
     "mcp_django.audit.signals": ["call_recorded"],
+    "mcp_django.buses": buses.__all__,
     "mcp_django.console.pages.connecting": ["client_setups", "server_name"],
     "mcp_django.content": content.__all__,
     "mcp_django.exceptions": exceptions.__all__,

@@ -14,23 +14,23 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 from mcp_django.bridge.sites import all_sites
+from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import unknown_keys
-from mcp_django.core.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.core.events.nats_sender import named_servers
+from mcp_django.core.events.bus import CORE, PUBSUB, ChannelLayerBus, LocalBus, configured_bus
 
 
 @register("mcp_django")
 def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check how changes reach other processes."""
-    if unknown_keys(getattr(settings, "MCP", {})):
+    if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
         return []
     try:
-        is_shared, layer = push_databases() is not None or named_servers() is not None, layer_config()
+        bus = configured_bus()
     except ImproperlyConfigured:
         return []  # check_settings reports it.
-    if is_shared or not any(model.watch for site in all_sites() for model in site.models.values()):
+    if not any(model.watch for site in all_sites() for model in site.models.values()):
         return []
-    if layer is not None and layer["BACKEND"] == CORE:
+    if isinstance(bus, ChannelLayerBus) and bus.layer == CORE:
         return [
             Warning(
                 f"Changes go from process to process through {CORE}, which drops messages above its capacity: "
@@ -40,16 +40,15 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
                 id="mcp_django.W012",
             )
         ]
-    reason = _several_processes() if layer is None or layer["BACKEND"] == IN_MEMORY else None
+    reason = _several_processes() if isinstance(bus, LocalBus) else None
     if reason is None:
         return []
     return [
         Warning(
             f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
             "learn what is saved in another.",
-            hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), a NATS server in MCP['BUS'], or a PostgreSQL database in "
-            "MCP['PUSH_DATABASE']. If one process serves the site and nothing else saves, add 'mcp_django.W011' to "
-            "SILENCED_SYSTEM_CHECKS.",
+            hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a NATS server or PostgreSQL in MCP['BUS']. If one "
+            "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W011",
         )
     ]
@@ -91,17 +90,17 @@ def check_databases(
 def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
     """Check that the installed triggers report changes of every model that is watched now."""
     try:
-        bus = push_databases()
+        database = configured_bus().database
     except ImproperlyConfigured:
         return  # check_settings reports it.
-    if bus is None or bus[0] not in databases:
+    if database is None or database not in databases:
         return
     from mcp_django.push import triggers  # Needs psycopg.
 
-    state = triggers.state(connections[bus[0]])
+    state = triggers.state(connections[database])
     if state.is_installed and state.problems:
         yield Warning(
-            f"The triggers of the database {bus[0]!r} are out of date. {' '.join(state.problems)}",
+            f"The triggers of the database {database!r} are out of date. {' '.join(state.problems)}",
             hint="Make them again: manage.py mcp_triggers --install",
             id="mcp_django.W010",
         )

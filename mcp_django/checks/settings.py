@@ -24,14 +24,24 @@ from mcp_django.bridge.resources.fields.kinds import KINDS
 from mcp_django.bridge.uploads.names import is_media_range
 from mcp_django.conf import AUDITS, LANDING_PAGES, OAUTH_APP, Conf, get_conf, unknown_keys
 from mcp_django.core.db.bounds import BOUNDS
-from mcp_django.core.events.bus import layer_config, push_databases
-from mcp_django.core.events.nats_sender import named_servers
+from mcp_django.core.events.bus import configured_bus
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
 from mcp_django.exchange.scopes import parse, problems_of_groups
 from mcp_django.protocol.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)
+#: Settings of before MCP["BUS"] had the form of Django's own backends → what has taken their place.
+_GONE = {
+    name: "It is an option of the bus now: "
+    f"{{'BUS': {{'BACKEND': 'mcp_django.buses.{backend}', 'OPTIONS': {{{option!r}: …}}}}}}"
+    for name, backend, option in (
+        ("CHANNEL_LAYER", "ChannelLayerBus", "alias"),
+        ("PUSH_DATABASE", "PostgreSQLBus", "database"),
+        ("PUSH_LISTEN_DATABASE", "PostgreSQLBus", "listen_database"),
+        ("PUSH_CHANNEL", "PostgreSQLBus", "channel"),
+    )
+}
 
 
 @register("mcp_django")
@@ -77,21 +87,20 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     if unknown:
         # No other setting can be read then.
         return [
-            Error(f"MCP has no key {key!r}.", hint=nearest(key, known).strip() or None, id="mcp_django.E001")
+            Error(
+                f"MCP has no key {key!r}.",
+                hint=_GONE.get(key) or nearest(key, known).strip() or None,
+                id="mcp_django.E001",
+            )
             for key in unknown
         ]
-    try:
-        layer_config()
-    except ImproperlyConfigured as error:
-        found.append(Error(str(error), id="mcp_django.E002"))
     if (problem := problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
     found += [*_check_scopes(), *_check_field_kinds()]
-    for settings_of_bus in (push_databases, named_servers):
-        try:
-            settings_of_bus()
-        except ImproperlyConfigured as error:
-            found.append(Error(str(error), id="mcp_django.E012"))
+    try:
+        configured_bus()
+    except ImproperlyConfigured as error:
+        found.append(Error(str(error), id="mcp_django.E012"))
     try:
         authenticators(get_conf().AUTHENTICATION_CLASSES)
     except (ImproperlyConfigured, ImportError) as error:

@@ -58,10 +58,7 @@ def find_site(name: str | None) -> MCPSite:
 def warn_of_a_local_bus() -> None:
     """Warn if changes of other processes do not reach this one, which serves on its own."""
     if isinstance(get_bus(), LocalBus):
-        logger.warning(
-            "None of CHANNEL_LAYERS, MCP['BUS'] and MCP['PUSH_DATABASE'] reaches other processes: "
-            "their changes are not pushed."
-        )
+        logger.warning("Neither CHANNEL_LAYERS nor MCP['BUS'] reaches other processes: their changes are not pushed.")
 
 
 SCOPES_HELP = f"Scopes, separated by commas: {scopes.GRAMMAR}. Default: {scopes.READ}."

@@ -16,7 +16,7 @@ from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.core.events.bus import Bus
+    from mcp_django.core.events.bus import BaseBus
     from mcp_django.push.hub import Hub
 
 
@@ -35,7 +35,7 @@ _MANY_PUBLISHERS = 1_000
 class Follower:
     """Hands the events of a bus to a hub, and lets the hub resync after a gap."""
 
-    def __init__(self, hub: Hub, bus: Bus) -> None:
+    def __init__(self, hub: Hub, bus: BaseBus) -> None:
         self._hub = hub
         self._bus = bus
         self._since = time.time()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from mcp_django.core.events import native_threads
-from mcp_django.core.events.bus import Bus, LocalBus, get_bus
+from mcp_django.core.events.bus import BaseBus, LocalBus, get_bus
 from mcp_django.core.events.changes import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.publisher import publisher
@@ -137,7 +137,7 @@ def _ask_here(call: RollCall, bus: LocalBus) -> None:
         bus.leave(call)
 
 
-def _ask_by(call: RollCall, bus: Bus) -> None:
+def _ask_by(call: RollCall, bus: BaseBus) -> None:
     """Join the bus for a moment, in a thread with a loop of its own: a process without listeners has joined no bus."""
     ended = native_threads.new_event()
 
@@ -156,7 +156,7 @@ def _ask_by(call: RollCall, bus: Bus) -> None:
     call.failed = call.failed or not ended.is_set()
 
 
-async def _collect(call: RollCall, bus: Bus) -> None:
+async def _collect(call: RollCall, bus: BaseBus) -> None:
     async with aclosing(bus.subscribe(call.ask)) as events:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):

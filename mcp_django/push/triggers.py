@@ -16,7 +16,7 @@ from django.db import models, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import sql
 
-from mcp_django.conf import get_conf
+from mcp_django.core.events.bus import configured_bus
 from mcp_django.push.receivers import watch
 
 Model = type[models.Model]
@@ -154,13 +154,12 @@ class Triggers:
 
 def wanted() -> list[Triggers]:
     """The triggers of every table whose rows clients may watch, as the models declare it."""
-    conf = get_conf()
     targets: defaultdict[str, list[str]] = defaultdict(list)
     for model in sorted(watch.models(), key=lambda model: model._meta.label_lower):
         for table, column, kind in dict.fromkeys(_sources(model)):
             targets[table] += [model._meta.label_lower, column, kind]
-    alias = conf.PUSH_DATABASE or ""
-    return [Triggers(table, (conf.PUSH_CHANNEL, alias, *found)) for table, found in sorted(targets.items())]
+    bus = configured_bus()
+    return [Triggers(table, (bus.channel, bus.database or "", *found)) for table, found in sorted(targets.items())]
 
 
 def _sources(model: Model) -> Iterator[tuple[str, str, str]]:
@@ -201,7 +200,7 @@ def _spelt(field: Any) -> str:
 
 
 def _is_here(model: Model) -> bool:
-    return router.allow_migrate_model(get_conf().PUSH_DATABASE or "", model)
+    return router.allow_migrate_model(configured_bus().database or "", model)
 
 
 def _table(model: Model) -> str:
@@ -220,7 +219,7 @@ def _literal(text: str) -> str:
 
 def _name(part: str) -> str:
     """A name of ours, in SQL. Each channel has a function and triggers of its own."""
-    return _identifier(f"{get_conf().PUSH_CHANNEL}_{part}")
+    return _identifier(f"{configured_bus().channel}_{part}")
 
 
 def create_function() -> str:
@@ -322,4 +321,4 @@ def _installed(connection: BaseDatabaseWrapper) -> tuple[dict[int, _Stored], dic
 
 def _as_stored(triggers: Triggers) -> _Stored:
     arguments = b"".join(argument.encode() + b"\0" for argument in triggers.arguments)
-    return {f"{get_conf().PUSH_CHANNEL}_{event}": (arguments, True) for event in _ROWS}
+    return {f"{configured_bus().channel}_{event}": (arguments, True) for event in _ROWS}

@@ -21,9 +21,8 @@ def alone(reason: str) -> Warning:
     return Warning(
         f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
         "learn what is saved in another.",
-        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), a NATS server in MCP['BUS'], or a PostgreSQL database in "
-        "MCP['PUSH_DATABASE']. If one process serves the site and nothing else saves, add 'mcp_django.W011' to "
-        "SILENCED_SYSTEM_CHECKS.",
+        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a NATS server or PostgreSQL in MCP['BUS']. If one "
+        "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
         id="mcp_django.W011",
     )
 

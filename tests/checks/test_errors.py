@@ -14,10 +14,11 @@ from django.test import override_settings
 from rest_framework import serializers
 
 from demo_project.flights.models import Airline, Flight, Plane
-from mcp_django import ModelMCP, site
+from mcp_django import ModelMCP, buses, site
 from mcp_django.bridge.resources.fields.field_kinds import NAMED
 from mcp_django.conf import get_conf, load
-from mcp_django.core.events import bus, nats_sender
+from mcp_django.core.events import postgresql as postgresql_bus
+from mcp_django.core.events.bus import LocalBus
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
@@ -271,7 +272,18 @@ class _PostgreSQL:
 @pytest.fixture
 def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
     """The alias "other" is one of PostgreSQL; nobody connects to it."""
-    monkeypatch.setattr(bus, "connections", {"other": _PostgreSQL()})
+    monkeypatch.setattr(postgresql_bus, "connections", {"other": _PostgreSQL()})
+
+
+class OwnBus(LocalBus):
+    """A bus that a project has written."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+
+
+def bus_of(name: str, **options: Any) -> dict[str, Any]:
+    return {"BACKEND": f"mcp_django.buses.{name}", "OPTIONS": options}
 
 
 UNKNOWN_SCOPE = "unknown scope 'model:flights.flight'; the scopes are read, "
@@ -280,10 +292,6 @@ NO_CLASS = "which cannot be imported: "
 
 #: Check, key and value; what is said of it begins so, and hints at this, where that is given.
 WRONG: list[tuple[str, str, Any, str, str | None]] = [
-    ("E002", "CHANNEL_LAYER", "nowhere", "MCP['CHANNEL_LAYER'] names 'nowhere'", None),
-    ("E012", "PUSH_DATABASE", "nowhere", f"MCP['PUSH_DATABASE'] names 'nowhere', {NO_DATABASE}", None),
-    ("E012", "PUSH_DATABASE", "other", f"MCP['PUSH_DATABASE'] names 'other', {NO_DATABASE}", None),
-    ("E012", "PUSH_LISTEN_DATABASE", "other", "MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATA", None),
     ("E013", "ADMIN_SITE", "nowhere.site", "MCP['ADMIN_SITE'] cannot be imported: No module named 'nowhere'", None),
     ("E013", "ADMIN_SITE", "django.contrib.admin.site.nothing", "MCP['ADMIN_SITE'] cannot be imported: ", None),
     ("E013", "ADMIN_SITE", "django.contrib.admin.ModelAdmin",
@@ -332,8 +340,11 @@ def test_a_setting_with_a_wrong_value_is_told_with_what_is_wrong() -> None:
 
 def test_a_setting_with_a_right_value_is_not_told_of() -> None:
     right: list[tuple[str, dict[str, Any]]] = [
-        *(("E012", {"BUS": url, "PUSH_CHANNEL": "shop.mcp_django"})
-          for url in (None, "", "nats://localhost", "tls://me:pw@one:4222,tls://two:4222")),
+        *(("E012", {"BUS": bus}) for bus in (
+            None, "", {}, "nats://localhost", "tls://me:pw@one:4222,tls://two:4222",
+            bus_of("NATSBus", servers="nats://one", channel="shop.mcp_django"),
+            {"BACKEND": "tests.checks.test_errors.OwnBus", "OPTIONS": {"size": 3}},
+        )),
         ("E013", {"ADMIN_SITE": "django.contrib.admin.site"}),
         *(("E014", {"FIELD_KINDS": {"tests.shop.fields.SealedField": kind}})
           for kind in ("text", "integer", "ip address", "json")),
@@ -358,37 +369,54 @@ def test_e008_authentication_that_cannot_be_used(path: str, text: str) -> None:
     assert message.msg.startswith("No call can be answered: ") and message.msg.endswith(text)
 
 
-def test_e012_what_cannot_carry_changes_beside_a_database_that_can(
-    postgresql: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nats = {"BUS": "nats://localhost"}
-    subject = "MCP['PUSH_CHANNEL'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots."
-    name = "MCP['PUSH_CHANNEL'] must be a name of at most 48 bytes."
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"BUS": "localhost:4222"},
+def test_e012_a_bus_that_cannot_carry_changes(postgresql: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = "MCP['BUS'] must be {'BACKEND': 'dotted.path', 'OPTIONS': {…}}, or the URL of a NATS server."
+    subject = "The channel of MCP['BUS'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots."
+    name = "The channel of MCP['BUS'] must be a name of at most 48 bytes."
+    wrong: list[tuple[Any, str]] = [
+        *((value, form) for value in ({"OPTIONS": {}}, {"BACKEND": "x", "CONFIG": {}}, ["nats://localhost"], 3)),
+        ({"BACKEND": "nowhere.Bus"}, "MCP['BUS'] cannot be used: No module named 'nowhere'."),
+        (bus_of("NoBus"), "MCP['BUS'] cannot be used: Module \"mcp_django.buses\" does not define a \"NoBus\" "
+         "attribute/class."),
+        (bus_of("NATSBus"), "MCP['BUS'] cannot be used: missing a required argument: 'servers'."),
+        (bus_of("ChannelLayerBus", hosts=[]), "MCP['BUS'] cannot be used: got an unexpected keyword argument 'hosts'."),
+        (bus_of("ChannelLayerBus", alias="nowhere"), "MCP['BUS'] names 'nowhere', which is not in CHANNEL_LAYERS."),
+        ("localhost:4222",
          "URL 1 in MCP['BUS'] begins with neither nats:// nor tls://. Write nats://host:4222, "
          "tls://user:password@host:4222 or nats://token@host:4222, and other characters in a user, password or "
          "token as %40."),
-        ({**nats, "PUSH_DATABASE": "other"},
-         "MCP['BUS'] and MCP['PUSH_DATABASE'] both carry changes: leave one of them out."),
-        *(({**nats, "PUSH_CHANNEL": text}, subject)
+        *((bus_of("NATSBus", servers="nats://localhost", channel=text), subject)
           for text in ("", "two words", "a..b", ".a", "a.", "mcp.*", "mcp.>", "$SYS.a", "a\r\nPUB b 1")),
-        *(({"PUSH_DATABASE": "other", "PUSH_CHANNEL": text}, name) for text in ("", "c" * 49, "ü" * 25)),
+        *((bus_of("PostgreSQLBus", database="other", channel=text), name) for text in ("", "c" * 49, "ü" * 25)),
+        (bus_of("PostgreSQLBus", database="nowhere"), f"The database of MCP['BUS'] is 'nowhere', {NO_DATABASE}"),
+        (bus_of("PostgreSQLBus", database="other", listen_database="nowhere"),
+         f"The listen_database of MCP['BUS'] is 'nowhere', {NO_DATABASE}"),
     ]  # fmt: skip
-    for values, text in wrong:
-        with override_settings(MCP=values):
-            assert of("E012") == [Error(text, id="mcp_django.E012")], values
-    with override_settings(MCP={"PUSH_DATABASE": "other", "PUSH_CHANNEL": "c" * 48}):
+    for value, text in wrong:
+        with override_settings(MCP={"BUS": value}, CHANNEL_LAYERS={"default": {"BACKEND": "x"}}):
+            assert of("E012") == [Error(text, id="mcp_django.E012")], value
+    with override_settings(MCP={"BUS": bus_of("PostgreSQLBus", database="other", channel="c" * 48)}):
         assert of("E012") == []
     # The packages that they need are not there.
-    monkeypatch.setattr(nats_sender, "find_spec", lambda name: None)
-    monkeypatch.setattr(bus, "find_spec", lambda name: None)
-    with override_settings(MCP=nats):
-        [message] = of("E012")
-    assert message.msg == "MCP['BUS'] needs nats-py: python -m pip install 'django-admin-mcp-server[nats]'"
-    with override_settings(MCP={"PUSH_DATABASE": "other"}):
-        [message] = of("E012")
-    assert message.msg == "MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'"
+    monkeypatch.setattr(buses, "find_spec", lambda name: None)
+    needing = {
+        "NATSBus": "nats-py: python -m pip install 'django-admin-mcp-server[nats]'",
+        "PostgreSQLBus": "psycopg 3: python -m pip install 'psycopg[binary,pool]'",
+    }
+    for name, needed in needing.items():
+        with override_settings(MCP={"BUS": bus_of(name)}):
+            [message] = of("E012")
+        assert message.msg == f"The {name} of MCP['BUS'] needs {needed}"
+
+
+def test_e001_says_what_has_taken_the_place_of_a_setting_of_the_bus() -> None:
+    with override_settings(MCP={"PUSH_DATABASE": "default"}):
+        [message] = of("E001")
+
+    assert message.hint == (
+        "It is an option of the bus now: {'BUS': {'BACKEND': 'mcp_django.buses.PostgreSQLBus', 'OPTIONS': "
+        "{'database': …}}}"
+    )
 
 
 @override_settings(MCP={"THROTTLES": {"user": {"calls": "10/month"}, "team": {}}})

@@ -250,9 +250,12 @@ def test_two_processes_answer_a_third(
         config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
         settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
     elif name == "nats":
-        settings.MCP = {**settings.MCP, "BUS": NATS_URL, "PUSH_CHANNEL": prefix}
+        settings.MCP = {
+            **settings.MCP,
+            "BUS": {"BACKEND": "mcp_django.buses.NATSBus", "OPTIONS": {"servers": NATS_URL, "channel": prefix}},
+        }
     else:
-        settings.MCP = {**settings.MCP, "PUSH_DATABASE": "default"}
+        settings.MCP = {**settings.MCP, "BUS": {"BACKEND": "mcp_django.buses.PostgreSQLBus"}}
     log = tmp_path / "log"
     with served("uvicorn", prefix, log, layer) as one, served("uvicorn", prefix, tmp_path / "other", layer) as other:
         clients = [ServedPeer(token, one), ServedPeer(token, other)]

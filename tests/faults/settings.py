@@ -26,7 +26,7 @@ DATABASES = {
 MCP = {"SWEEP_SECONDS": 0.5, "KEEPALIVE_SECONDS": 2.0, "WRITE_SECONDS": 5.0}
 
 if os.environ["FAULTS_BUS"] == "postgresql":
-    MCP["PUSH_DATABASE"] = "default"
+    MCP["BUS"] = {"BACKEND": "mcp_django.buses.PostgreSQLBus"}
 elif os.environ["FAULTS_BUS"] == "nats":
     MCP["BUS"] = os.environ["FAULTS_NATS"]
 else:

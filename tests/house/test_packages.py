@@ -29,6 +29,9 @@ NAMED_IN_TEXT = {
         "mcp_django.bridge.sites",
         "mcp_django.bridge.tools.actions",
     },
+    # What a bus needs is imported where that bus is named.
+    "buses.py": {"mcp_django.core.events.nats", "mcp_django.core.events.postgresql"},
+    "core/events/bus.py": {"mcp_django.buses.NATSBus"},
     # The path of an authentication class is a setting of the project's.
     "conf.py": {"mcp_django.oauth", "mcp_django.access.authentication.TokenAuthentication"},
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mcp_django.core.events.bus import Bus
+from mcp_django.core.events.bus import BaseBus
 from mcp_django.core.events.changes import Changes
 from mcp_django.push.follower import Follower
 from tests.support.loop import LoopThread
@@ -31,7 +31,7 @@ class Looking:
 
 
 @contextmanager
-def following(bus: Bus, loop: LoopThread) -> Iterator[Looking]:
+def following(bus: BaseBus, loop: LoopThread) -> Iterator[Looking]:
     """Somebody who follows the bus, and has joined it."""
     looking = Looking()
 

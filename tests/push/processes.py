@@ -18,13 +18,13 @@ from typing import Any
 import httpx
 from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.db import connection
+from django.test import override_settings
 from redis.exceptions import RedisError
 from websockets import Subprotocol
 from websockets.sync.client import connect
 
-from mcp_django.core.events.bus import Bus, ChannelLayerBus
+from mcp_django.core.events.bus import BaseBus, ChannelLayerBus
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_sender import read_urls
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import forkserver, schemas
@@ -112,6 +112,12 @@ def _run_fresh(arguments: list[str], *, cwd: Path, env: dict[str, str]) -> subpr
     )
 
 
+def layer_bus(backend: str, config: dict[str, Any]) -> ChannelLayerBus:
+    """The bus of a layer that the settings of the test do not name."""
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": backend, "CONFIG": config}}):
+        return ChannelLayerBus()
+
+
 class Tape:
     """Every event on the bus of a prefix, as it came."""
 
@@ -119,11 +125,11 @@ class Tape:
         self.prefix = prefix
         self.layer = layer
         config = {"hosts": hosts or [{"address": "redis://127.0.0.1:6379", **host}], "prefix": prefix}
-        self.bus: Bus
+        self.bus: BaseBus
         if layer == NATS:
-            self.bus = NATSBus(read_urls(NATS_URL), prefix)
+            self.bus = NATSBus(NATS_URL, prefix)
         else:
-            self.bus = ChannelLayerBus({"BACKEND": layer, "CONFIG": config})
+            self.bus = layer_bus(layer, config)
         self._events: queue.Queue[Message] = queue.Queue()
         self._loop = loop
         self._task = loop.run(self._start())

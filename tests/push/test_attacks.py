@@ -12,7 +12,6 @@ from django.conf import LazySettings
 
 from mcp_django import site
 from mcp_django.bridge.resources import uris
-from mcp_django.core.events.bus import ChannelLayerBus
 from mcp_django.exchange.principals import Source
 from mcp_django.push import listeners, live_jobs, live_queries
 from mcp_django.push.follower import Follower
@@ -24,6 +23,7 @@ from mcp_django.push.subscriptions import Subscription
 from mcp_django.push.sweep import compare
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, listen, watch
+from tests.push.processes import layer_bus
 from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
@@ -32,7 +32,7 @@ from tests.support.peers import LEGACY, MODERN, ASGIPeer, DuplexPeer, Peer, Peer
 ON_ASGI_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 
 UA, AIRLINES = "db://flights/airline/UA", "db://flights/airline"
-NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
+NOBODY = "channels.layers.InMemoryChannelLayer"
 
 
 def listener_of(user: Any, **attributes: Any) -> Listener:
@@ -55,7 +55,7 @@ def test_suppressing_a_change_by_forged_events(
     ]  # fmt: skip
 
     async def hear(*changes: dict[str, Any]) -> None:
-        follower = Follower(hub(), ChannelLayerBus(NOBODY))
+        follower = Follower(hub(), layer_bus(NOBODY, {}))
         for change in changes:
             follower.receive({"changes": [change]})
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from mcp_django.core.events.bus import ChannelLayerBus
 from tests.end_to_end.servers import free_port, wait_for
 from tests.push.brokers import Broker, cluster, redis_server, sentinel
-from tests.push.processes import CORE, PUBSUB, Tape, new_prefix
+from tests.push.processes import CORE, PUBSUB, Tape, layer_bus, new_prefix
 from tests.support.certificates import make_certificate
 from tests.support.loop import LoopThread
 from tests.support.peers import Message
@@ -120,7 +119,7 @@ def test_in_a_cluster_any_node_carries_events_to_any_other(tmp_path: Path, servi
         tapes = [Tape(prefix, PUBSUB, serving_loop, [node.url]) for node in nodes]
 
         config = {"hosts": [nodes[0].url], "prefix": prefix}
-        ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": config}).publish(event(3))
+        layer_bus(PUBSUB, config).publish(event(3))
         told = [_next(tape, 3) for tape in tapes]
         for tape in tapes:
             tape.close()

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from mcp_django.core.events.bus import ChannelLayerBus
 from mcp_django.models import Tool
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
 from tests.push.conftest import list_changed, listen, updated, watch
+from tests.push.processes import layer_bus
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Peer
 
 UA, AA, FLIGHTS = "db://flights/airline/UA", "db://flights/airline/AA", "db://flights/flight"
-NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
+NOBODY = "channels.layers.InMemoryChannelLayer"
 LONG_AGO, LATER = -3_600.0, 3_600.0
 
 Hear = Callable[..., None]
@@ -36,7 +36,7 @@ def hear(hub: Callable[[], Hub], serving_loop: LoopThread) -> Hear:
 
         async def take_in() -> None:
             if not followers:
-                followers.append(Follower(hub(), ChannelLayerBus(NOBODY)))
+                followers.append(Follower(hub(), layer_bus(NOBODY, {})))
             followers[0].receive(event)
 
         serving_loop.run(take_in())

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from mcp_django.core.events.bus import ChannelLayerBus
 from tests.conftest import is_listening, need
 from tests.push.conftest import updated, watch
 from tests.push.processes import (
@@ -22,6 +21,7 @@ from tests.push.processes import (
     ServedSocket,
     Tape,
     bus,
+    layer_bus,
     new_prefix,
     run_python,
     served,
@@ -225,7 +225,7 @@ def test_what_another_process_saves_right_after_the_first_listen_was_acknowledge
     hours_ago = time.time() - 7_200
 
     watching = watch(peers(token), MODERN, FLIGHT)
-    elsewhere = ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": config})
+    elsewhere = layer_bus(PUBSUB, config)
     elsewhere.publish({"publisher": "x", "started": hours_ago, "number": 7, "changes": [change]})
 
     assert watching.next() == updated(FLIGHT, "sub-1")
@@ -245,7 +245,10 @@ def test_a_lost_event_is_made_good_when_the_number_is_repeated(
     prefix, layer = bus(name)
     token = token_of(users.admin)
     if layer == NATS:
-        settings.MCP = {**settings.MCP, "BUS": NATS_URL, "PUSH_CHANNEL": prefix}
+        settings.MCP = {
+            **settings.MCP,
+            "BUS": {"BACKEND": "mcp_django.buses.NATSBus", "OPTIONS": {"servers": NATS_URL, "channel": prefix}},
+        }
     else:
         config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
         settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}

@@ -18,7 +18,7 @@ from tests.conftest import need
 from tests.end_to_end.servers import wait_for
 from tests.faults.services import Redis, redis_program
 from tests.push.following import RESYNCED, Looking, following
-from tests.push.processes import PUBSUB
+from tests.push.processes import PUBSUB, layer_bus
 from tests.support.loop import LoopThread
 
 EVENT = {"publisher": "x", "started": 0.0, "number": 1, "controls": [{"kind": "tools"}]}
@@ -35,7 +35,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 
 @pytest.fixture
 def bus(redis: Redis) -> ChannelLayerBus:
-    return ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": {"hosts": [redis.url]}})
+    return layer_bus(PUBSUB, {"hosts": [redis.url]})
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def run(*options: str) -> str:
 
 @pytest.fixture
 def bus(transactional_db: None, settings: LazySettings) -> Iterator[None]:
-    settings.MCP = {**settings.MCP, "PUSH_DATABASE": "default"}
+    settings.MCP = {**settings.MCP, "BUS": {"BACKEND": "mcp_django.buses.PostgreSQLBus"}}
     yield
     assert mcp_django.flush(60)
     bus = buses.get_bus()
@@ -467,7 +467,7 @@ def test_a_view_cannot_tell_and_the_command_says_so(view: None) -> None:
 def test_projects_on_one_table_have_triggers_of_their_own(
     channel: Channel, other: psycopg.Connection[Any], settings: LazySettings
 ) -> None:
-    settings.MCP = {**settings.MCP, "PUSH_CHANNEL": "another"}
+    settings.MCP = {**settings.MCP, "BUS": {**settings.MCP["BUS"], "OPTIONS": {"channel": "another"}}}
     run("--install")
     try:
         with listening("another") as others:
@@ -475,7 +475,7 @@ def test_projects_on_one_table_have_triggers_of_their_own(
             told = others.events()
     finally:
         run("--remove")
-        settings.MCP = {**settings.MCP, "PUSH_CHANNEL": "mcp_django"}
+        settings.MCP = {**settings.MCP, "BUS": {**settings.MCP["BUS"], "OPTIONS": {"channel": "mcp_django"}}}
 
     assert told == channel.events() == [wrote("shop.tag", "a")]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import lru_cache
-from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -22,12 +22,10 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.db import connections
 from django.utils.module_loading import import_string
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat import redis_layers
-from mcp_django.core.events.nats_sender import named_servers
 from mcp_django.core.events.redis import RedisReceiver
 from mcp_django.types import JSON
 
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from mcp_django.core.events.controls import ControlSet
 
 
+#: The channel of a bus that has none of its own.
+CHANNEL = "mcp_django"
 _GROUP = "mcp_django.events"
 _MESSAGE_TYPE = "mcp_django.event"
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
@@ -50,8 +50,6 @@ _REJOIN_SECONDS = 30.0
 _BLOCK_SECONDS = 1
 PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
-#: A name in PostgreSQL has 63 bytes, and triggers have names that begin with the channel's.
-MAX_CHANNEL_BYTES = 48
 
 
 class Receiver(Protocol):
@@ -60,8 +58,17 @@ class Receiver(Protocol):
     def receive(self, changes: Changes, controls: ControlSet) -> None: ...
 
 
-class Bus(ABC):
-    """Carries events between the processes of a project. It may lose some."""
+class BaseBus(ABC):
+    """Carries events between the processes of a project. It may lose some.
+
+    ``MCP["BUS"]`` names a subclass as its BACKEND, and OPTIONS are the arguments of its ``__init__``, which raises
+    ImproperlyConfigured for those that it cannot use.
+    """
+
+    #: The alias of the database whose transactions carry their changes, and whose triggers may report others.
+    database: str | None = None
+    #: The name under which events travel, where projects may share a server.
+    channel = ""
 
     def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
         """Hand the changes to the hubs of this process and return True, where there is no other process."""
@@ -83,7 +90,7 @@ class Bus(ABC):
         """
 
 
-class LocalBus(Bus):
+class LocalBus(BaseBus):
     """One process: no broker, no thread and no numbers."""
 
     def __init__(self) -> None:
@@ -113,20 +120,23 @@ class LocalBus(Bus):
         raise RuntimeError("events of one process are not subscribed to")
 
 
-class ChannelLayerBus(Bus):
-    """A Channels layer. Each process is one member, whatever the number of its connections."""
+class ChannelLayerBus(BaseBus):
+    """A layer of Channels: ``alias`` in CHANNEL_LAYERS. Each process is one member, whatever its connections."""
 
-    def __init__(self, config: JSON) -> None:
-        self._backend = config["BACKEND"]
+    def __init__(self, alias: str | None = None) -> None:
+        config = layer_config(alias)
+        if config is None:
+            raise ImproperlyConfigured("MCP['BUS'] names a channel layer, and CHANNEL_LAYERS is empty.")
+        self.layer = config["BACKEND"]
         self._config = {**config.get("CONFIG", {})}
         self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
-        self._layer_class = import_string(self._backend)
+        self._layer_class = import_string(self.layer)
         # Every connection needs this codec. If the publisher's thread loaded it first, a process forked in that
         # moment would keep it half loaded.
         codecs.lookup("idna")
         self._send: Callable[[JSON], None] = self._send_by_layer
         self._receiver: RedisReceiver | None = None
-        if self._backend == PUBSUB:
+        if self.layer == PUBSUB:
             self._send = sender = RedisSender(self._layer(), self._config)
             self._receiver = RedisReceiver(self._layer(), sender.host, sender.channel)
 
@@ -210,46 +220,51 @@ class RedisSender:
         return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
 
-def get_bus() -> Bus:
+def get_bus() -> BaseBus:
     """The bus that the settings name, or else this process's own. Raises ImproperlyConfigured."""
-    return _local_bus() if _alone else _configured_bus()
+    return _local_bus() if _local_only else configured_bus()
 
 
-#: How many test clients there are. While there is one, changes are published in this process alone.
-_alone = 0
+#: Depth of nested ``publishing_here_only()`` blocks. While positive, ``get_bus()`` is the local bus.
+_local_only = 0
 
 
 @contextlib.contextmanager
 def publishing_here_only() -> Iterator[None]:
     """Publish changes in this process alone and at once within the block, whatever bus the settings name. For tests."""
-    global _alone  # noqa: PLW0603
-    with _alone_lock:
-        _alone += 1
+    global _local_only  # noqa: PLW0603
+    with _local_only_lock:
+        _local_only += 1
     try:
         yield
     finally:
-        with _alone_lock:
-            _alone -= 1
+        with _local_only_lock:
+            _local_only -= 1
 
 
-_alone_lock = Lock()
+_local_only_lock = Lock()
 
 
 @lru_cache(maxsize=1)
-def _configured_bus() -> Bus:
-    servers, databases = named_servers(), push_databases()
-    if servers is not None:
-        from mcp_django.core.events.nats import NATSBus
-
-        return NATSBus(servers, get_conf().PUSH_CHANNEL)
-    if databases is not None:
-        from mcp_django.core.events.postgresql import PostgreSQLBus
-
-        return PostgreSQLBus(*databases, get_conf().PUSH_CHANNEL)
-    config = layer_config()
-    if config is None or config["BACKEND"] == IN_MEMORY:
-        return _local_bus()
-    return ChannelLayerBus(config)
+def configured_bus() -> BaseBus:
+    """The bus of ``MCP["BUS"]``, or else of CHANNEL_LAYERS. Raises ImproperlyConfigured."""
+    named = get_conf().BUS
+    if not named:
+        config = layer_config(None)
+        return _local_bus() if config is None or config["BACKEND"] == IN_MEMORY else ChannelLayerBus()
+    if isinstance(named, str):
+        named = {"BACKEND": "mcp_django.buses.NATSBus", "OPTIONS": {"servers": named}}
+    if not isinstance(named, Mapping) or not {"BACKEND"} <= named.keys() <= {"BACKEND", "OPTIONS"}:
+        raise ImproperlyConfigured(
+            "MCP['BUS'] must be {'BACKEND': 'dotted.path', 'OPTIONS': {…}}, or the URL of a NATS server."
+        )
+    try:
+        backend, options = import_string(named["BACKEND"]), dict(named.get("OPTIONS", {}))
+        inspect.signature(backend).bind(**options)
+    except (ImportError, TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"MCP['BUS'] cannot be used: {error}.") from error
+    bus: BaseBus = backend(**options)
+    return _local_bus() if isinstance(bus, ChannelLayerBus) and bus.layer == IN_MEMORY else bus
 
 
 @lru_cache(maxsize=1)
@@ -258,39 +273,23 @@ def _local_bus() -> LocalBus:
     return LocalBus()
 
 
-def layer_config() -> JSON | None:
-    """The entry of CHANNEL_LAYERS that carries our events, or None. Raises ImproperlyConfigured for a wrong alias."""
+def layer_config(alias: str | None) -> JSON | None:
+    """An entry of CHANNEL_LAYERS: "mcp", or else "default", where none is named; None if there is none.
+
+    Raises ImproperlyConfigured for an alias that is not there.
+    """
     layers: dict[str, JSON] = getattr(settings, "CHANNEL_LAYERS", None) or {}
-    alias = get_conf().CHANNEL_LAYER
     if alias is not None and alias not in layers:
-        raise ImproperlyConfigured(f"MCP['CHANNEL_LAYER'] names {alias!r}, which is not in CHANNEL_LAYERS.")
+        raise ImproperlyConfigured(f"MCP['BUS'] names {alias!r}, which is not in CHANNEL_LAYERS.")
     return layers.get(alias or ("mcp" if "mcp" in layers else "default"))
-
-
-def push_databases() -> tuple[str, str] | None:
-    """The aliases that NOTIFY and LISTEN go through; None where no database is the bus. Raises ImproperlyConfigured."""
-    conf = get_conf()
-    if conf.PUSH_DATABASE is None:
-        if conf.PUSH_LISTEN_DATABASE is not None:
-            raise ImproperlyConfigured("MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATABASE'].")
-        return None
-    named = {"PUSH_DATABASE": conf.PUSH_DATABASE, "PUSH_LISTEN_DATABASE": conf.PUSH_LISTEN_DATABASE}
-    for name, alias in named.items():
-        if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
-            raise ImproperlyConfigured(f"MCP[{name!r}] names {alias!r}, which is no PostgreSQL database of DATABASES.")
-    if find_spec("psycopg") is None:
-        raise ImproperlyConfigured("MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'")
-    if not 0 < len(conf.PUSH_CHANNEL.encode()) <= MAX_CHANNEL_BYTES:
-        raise ImproperlyConfigured(f"MCP['PUSH_CHANNEL'] must be a name of at most {MAX_CHANNEL_BYTES} bytes.")
-    return conf.PUSH_DATABASE, conf.PUSH_LISTEN_DATABASE or conf.PUSH_DATABASE
 
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in ("MCP", "CHANNEL_LAYERS"):
-        _configured_bus.cache_clear()
+        configured_bus.cache_clear()
 
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-for _made in (_configured_bus, _local_bus):
+for _made in (configured_bus, _local_bus):
     os.register_at_fork(after_in_child=_made.cache_clear)

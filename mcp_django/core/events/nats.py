@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
+
 from mcp_django.core.compat import nats_client
 from mcp_django.core.events import payloads
-from mcp_django.core.events.bus import Bus
-from mcp_django.core.events.nats_sender import NATSSender, Servers
+from mcp_django.core.events.bus import CHANNEL, BaseBus
+from mcp_django.core.events.nats_sender import NATSSender, read_urls
 from mcp_django.types import JSON
 
 #: A connection that is quiet for this time is pinged, and given up when it is quiet for the same time again.
@@ -24,16 +27,26 @@ _CONNECT_SECONDS = 2
 _CLOSE_SECONDS = 2.0
 #: What may wait for the hub, in bytes. The rest is dropped, and the hub resyncs.
 _PENDING_BYTES = 16_000_000
+#: The characters that https://docs.nats.io/nats-concepts/subjects recommends. A ``$`` would be the server's own.
+_SUBJECT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _ENDED = "NATS has ended the connection, or has been silent for too long"
 
 
-class NATSBus(Bus):
-    """Publishes to a subject, and subscribes to it with a connection for each hub."""
+class NATSBus(BaseBus):
+    """Publishes to a subject, which is the ``channel``, and subscribes to it with a connection for each hub.
 
-    def __init__(self, servers: Servers, subject: str) -> None:
-        self._servers = servers
-        self._subject = subject
-        self._sender = NATSSender(servers, subject)
+    ``servers`` is the URL of a server, as ``nats://127.0.0.1:4222``, or those of a cluster, divided by commas.
+    """
+
+    def __init__(self, servers: str, channel: str = CHANNEL) -> None:
+        if not isinstance(channel, str) or _SUBJECT.fullmatch(channel) is None:
+            raise ImproperlyConfigured(
+                "The channel of MCP['BUS'] must be a subject of NATS: letters, digits, - and _, in parts divided by "
+                "dots."
+            )
+        self.channel = channel
+        self._servers = read_urls(servers)
+        self._sender = NATSSender(self._servers, channel)
 
     # In the publisher's thread.
 
@@ -62,7 +75,7 @@ class NATSBus(Bus):
                 # All of them are away; the last error says why.
                 raise (problems or [ConnectionError(_ENDED)])[-1] from None
             problems.clear()  # Those of servers that are away, while another is there.
-            subscription = await client.subscribe(self._subject, pending_bytes_limit=_PENDING_BYTES)
+            subscription = await client.subscribe(self.channel, pending_bytes_limit=_PENDING_BYTES)
             # A refusal comes before the answer to this.
             await client.flush(_CONNECT_SECONDS)
             if not problems:

@@ -15,18 +15,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_django.conf import get_conf
-
 _PORT = 4222
 _SCHEMES = ("nats", "tls")
-#: The characters that https://docs.nats.io/nats-concepts/subjects recommends. A ``$`` would be the server's own.
-_SUBJECT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 @dataclass(frozen=True)
@@ -53,28 +48,12 @@ class Servers:
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def named_servers() -> Servers | None:
-    """The servers that the settings name, or None. Raises ImproperlyConfigured, and never quotes credentials."""
-    conf = get_conf()
-    if not conf.BUS:
-        return None
-    if conf.PUSH_DATABASE is not None:
-        raise ImproperlyConfigured("MCP['BUS'] and MCP['PUSH_DATABASE'] both carry changes: leave one of them out.")
-    if find_spec("nats") is None:
-        raise ImproperlyConfigured(
-            "MCP['BUS'] needs nats-py: python -m pip install 'django-admin-mcp-server[nats]'",
-        )
-    if _SUBJECT.fullmatch(conf.PUSH_CHANNEL) is None:
-        raise ImproperlyConfigured(
-            "MCP['PUSH_CHANNEL'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots."
-        )
-    return read_urls(conf.BUS)
-
-
 def read_urls(urls: Any) -> Servers:
     """The servers of a text with URLs. Raises ImproperlyConfigured."""
     if not isinstance(urls, str):
-        raise ImproperlyConfigured("MCP['BUS'] must be a text: the URL of a NATS server, or several divided by commas.")
+        raise ImproperlyConfigured(
+            "MCP['BUS'] must name its servers as a text: the URL of a NATS server, or several divided by commas."
+        )
     addresses, found = [], []
     for number, url in enumerate(urls.split(","), 1):
         try:

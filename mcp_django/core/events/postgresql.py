@@ -16,13 +16,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from psycopg import sql
 from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 
 from mcp_django.core.compat.connections import before_commit, connection_parameters, driver_errors
 from mcp_django.core.events import payloads
-from mcp_django.core.events.bus import Bus, get_bus
+from mcp_django.core.events.bus import CHANNEL, BaseBus, get_bus
 from mcp_django.core.events.changes import Changes
 from mcp_django.core.events.controls import ControlSet
 from mcp_django.core.events.transaction import unpublished
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
+#: A name in PostgreSQL has 63 bytes, and triggers have names that begin with the channel's.
+MAX_CHANNEL_BYTES = 48
 #: How often a quiet connection is checked, and how long the database may take to answer.
 _HEARTBEAT_SECONDS, _ANSWER_SECONDS = 30.0, 10.0
 #: The publisher's connection is closed after this time: DROP DATABASE, as in a test, waits only 5 seconds for it.
@@ -43,17 +46,27 @@ _FULL, _LOOK_SECONDS = 0.5, 10.0
 _LOOK = b"SELECT pg_notification_queue_usage()"
 
 
-class PostgreSQLBus(Bus):
+class PostgreSQLBus(BaseBus):
     """NOTIFY on one connection to a database, LISTEN on another one to the same database.
 
-    ``alias`` names the connections whose transactions carry their own changes. Changes without a transaction, and those
-    on other databases, are published by the publisher's thread, on a connection of its own.
+    ``database`` is the alias of the connections whose transactions carry their own changes. Changes without a
+    transaction, and those on other databases, are published by the publisher's thread, on a connection of its own.
+    ``listen_database`` is an alias of the same database that no pool stands before.
     """
 
-    def __init__(self, alias: str, listen_alias: str, channel: str) -> None:
-        self._alias = alias
-        self._listen_alias = listen_alias
-        self._channel = channel
+    def __init__(self, database: str = "default", listen_database: str | None = None, channel: str = CHANNEL) -> None:
+        for name, alias in {"database": database, "listen_database": listen_database}.items():
+            if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+                raise ImproperlyConfigured(
+                    f"The {name} of MCP['BUS'] is {alias!r}, which is no PostgreSQL database of DATABASES."
+                )
+        if not isinstance(channel, str) or not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES:
+            raise ImproperlyConfigured(
+                f"The channel of MCP['BUS'] must be a name of at most {MAX_CHANNEL_BYTES} bytes."
+            )
+        self.database: str = database
+        self.channel = channel
+        self._listen_alias = listen_database or database
         #: When the queue was last looked at, and whether it is too full.
         self._looked_at = float("-inf")
         self._full = False
@@ -67,7 +80,7 @@ class PostgreSQLBus(Bus):
 
     def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
         """Publish before each COMMIT of the connection, for as long as it lives. Django has no hook for that."""
-        if connection.alias == self._alias:
+        if connection.alias == self.database:
             before_commit(connection, _publish_before)
 
     def _publish_and_commit(self, connection: BaseDatabaseWrapper) -> None:
@@ -108,7 +121,7 @@ class PostgreSQLBus(Bus):
     def _notify(self, raw: Any, event: JSON) -> bytes:
         """The statement that gives the event to NOTIFY."""
         escape = Escaping(raw.pgconn).escape_literal
-        channel = escape(self._channel.encode(raw.info.encoding))
+        channel = escape(self.channel.encode(raw.info.encoding))
         calls = (b"pg_notify(%s, %s)" % (channel, escape(payload.encode())) for payload in payloads.cut(event))
         return b"SELECT " + b", ".join(calls)
 
@@ -155,7 +168,7 @@ class PostgreSQLBus(Bus):
     def _execute(self, event: JSON) -> None:
         if self._connection is None:
             self._connection = psycopg.connect(
-                **_parameters(self._alias), autocommit=True, cursor_factory=psycopg.ClientCursor
+                **_parameters(self.database), autocommit=True, cursor_factory=psycopg.ClientCursor
             )
         self._used_at = time.monotonic()
         cursor = self._connection.execute(b"; ".join([self._notify(self._connection, event), _LOOK]))
@@ -174,7 +187,7 @@ class PostgreSQLBus(Bus):
         try:
             received: deque[Any] = deque()
             connection.add_notify_handler(received.append)
-            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
             joined()
             while True:
                 # Notifications that came together are handed over together: a transaction notifies each client once.
@@ -190,7 +203,7 @@ class PostgreSQLBus(Bus):
 def _publish_before(connection: BaseDatabaseWrapper) -> None:
     """Publish what the connection commits now, if the bus of the settings is for its database."""
     bus = _bus()
-    if bus is not None and connection.alias == bus._alias:
+    if bus is not None and connection.alias == bus.database:
         bus._publish_and_commit(connection)
 
 

@@ -9,12 +9,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, transaction
 
-from mcp_django.core.events.bus import push_databases
+from mcp_django.core.events.bus import configured_bus
 
 
 class Command(BaseCommand):
     help = (
-        "Install triggers in the database of MCP['PUSH_DATABASE'] that report every change in the tables of exposed "
+        "Install triggers in the database that is the bus, which report every change in the tables of exposed "
         "models, also those by raw SQL, cascades and other programs."
     )
     requires_system_checks = ()
@@ -28,17 +28,17 @@ class Command(BaseCommand):
             "--sql", action="store_true", help="Only print the SQL, for a migration that runs on any database."
         )
         parser.add_argument(
-            "--database", metavar="ALIAS", help="The alias of a user who owns the tables. Default: PUSH_DATABASE."
+            "--database", metavar="ALIAS", help="The alias of a user who owns the tables. Default: that of the bus."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            databases = push_databases()
+            database = configured_bus().database
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from None
-        if databases is None:
-            raise CommandError("Triggers would have no receiver: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
-        alias = options["database"] or databases[0]
+        if database is None:
+            raise CommandError("Triggers would have no receiver: name mcp_django.buses.PostgreSQLBus in MCP['BUS'].")
+        alias = options["database"] or database
         if alias not in connections or connections[alias].vendor != "postgresql":
             raise CommandError(f"--database: {alias!r} is no PostgreSQL database of DATABASES.")
         if options["sql"]:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_sender import read_urls
 from tests.conftest import need
 from tests.faults.services import NATS, nats_program
 
@@ -46,7 +45,7 @@ def make_bus() -> Iterator[Callable[..., NATSBus]]:
     made: list[NATSBus] = []
 
     def make(urls: str, subject: str = "mcp_django") -> NATSBus:
-        made.append(NATSBus(read_urls(urls), subject))
+        made.append(NATSBus(urls, subject))
         return made[-1]
 
     yield make

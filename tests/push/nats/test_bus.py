@@ -18,7 +18,7 @@ from nats.errors import SlowConsumerError
 
 from mcp_django.core.events import nats as nats_bus
 from mcp_django.core.events.nats import NATSBus
-from mcp_django.core.events.nats_sender import NATSError, read_urls
+from mcp_django.core.events.nats_sender import NATSError
 from tests.end_to_end.servers import free_port, wait_for
 from tests.push.following import RESYNCED, following
 from tests.push.nats.conftest import Start
@@ -342,6 +342,6 @@ def _tasks_of(loop: LoopThread) -> Iterator[None]:
 
 
 def test_a_bus_is_made_without_a_connection_and_without_nats_py() -> None:
-    bus = NATSBus(read_urls("nats://127.0.0.1:1"), "mcp_django")
+    bus = NATSBus("nats://127.0.0.1:1")
 
     assert bus._sender._connection is None

@@ -60,7 +60,10 @@ def test_what_names_no_server_is_refused() -> None:
         ("nats://one,ws://two", f"URL 2 in MCP['BUS'] {SCHEME}"),
         ("nats://one,", f"URL 2 in MCP['BUS'] {SCHEME}"),
         ("nats://a:b@one,nats://c:d@two", "The URLs in MCP['BUS'] must have the same credentials"),
-        (["nats://one"], "MCP['BUS'] must be a text: the URL of a NATS server, or several divided by commas."),
+        (
+            ["nats://one"],
+            "MCP['BUS'] must name its servers as a text: the URL of a NATS server, or several divided by commas.",
+        ),
     ]
 
     said = [refusal(urls) for urls, _ in problems]

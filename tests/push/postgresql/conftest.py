@@ -21,7 +21,7 @@ from tests.push.channels import (
 @pytest.fixture
 def bus(transactional_db: None, settings: LazySettings) -> Iterator[PostgreSQLBus]:
     """The bus of this process."""
-    settings.MCP = {**settings.MCP, "PUSH_DATABASE": "default"}
+    settings.MCP = {**settings.MCP, "BUS": {"BACKEND": "mcp_django.buses.PostgreSQLBus"}}
     bus = buses.get_bus()
     assert isinstance(bus, PostgreSQLBus)
     yield bus
