@@ -40,25 +40,31 @@ SEED = 20261126
 EACH = 10
 #: Subject → the files that decide it.
 SUBJECTS = {
-    "field policy": "resources/policy resources/columns resources/filters resources/operands resources/known_values "
-    "resources/searching resources/completers resources/sources resources/unreadable secrets admin_form inlines",
-    "rows": "resources/rows resources/related resources/visible_rows resources/generic resources/rules "
-    "resources/selection resources/groups resources/annotating",
+    "field policy": "bridge/resources/policy/policy bridge/resources/fields/columns bridge/resources/reading/filters "
+    "bridge/resources/aggregates/operands bridge/resources/reading/known_values "
+    "bridge/resources/policy/searching bridge/resources/completers bridge/resources/reading/sources "
+    "bridge/resources/fields/unreadable bridge/declared/secrets bridge/declared/admin_form "
+    "bridge/declared/inlines",
+    "rows": "bridge/resources/reading/rows bridge/resources/reading/related bridge/resources/policy/visible_rows "
+    "bridge/resources/policy/generic bridge/resources/rules bridge/resources/reading/selection "
+    "bridge/resources/aggregates/groups bridge/resources/annotating",
     "scopes": "exchange/scopes access/permissions access/user_permissions access/authentication models/tokens "
-    "models/grants credentials/scopes credentials/reach credentials/lifetimes server/step_up",
-    "cursors": "resources/cursors resources/keyset resources/keys resources/paths server/pages",
+    "models/grants console/credentials/scopes console/credentials/lifetimes server/step_up",
+    "cursors": "bridge/resources/reading/cursors bridge/resources/reading/keys bridge/resources/policy/paths "
+    "server/pages",
     "messages": "protocol/batches protocol/jsonrpc protocol/envelope server/dispatch server/request_state",
     "push": "push/visibility push/sight push/subscriptions push/credentials push/identities push/list_changes "
     "push/prefetch push/sweep push/live_queries push/receivers",
     "OAuth": "oauth/authorize oauth/grants oauth/clients oauth/views oauth/redirects oauth/registration "
     "oauth/documents oauth/fetching oauth/client_metadata",
-    "tickets and limits": "access/tickets access/nonces access/origins access/throttles access/failures "
-    "access/counters access/budgets transports/http/ticket",
-    "writes": "writes/*",
-    "uploads": "uploads/files uploads/names uploads/store transports/http/uploads server/uploads",
-    "duplex": "transports/duplex transports/duplex_request transports/duplex_session transports/lasting "
-    "transports/admission transports/pacing transports/frames",
-    "tools": "tools/catalog tools/actions tools/action_rows tools/confirmations tools/saved_queries tools/function",
+    "tickets and limits": "access/tickets access/nonces access/origins access/throttling/throttles "
+    "access/throttling/failures access/throttling/counters access/throttling/budgets transports/http/routes",
+    "writes": "bridge/writes/*",
+    "uploads": "bridge/uploads/files bridge/uploads/names bridge/uploads/store transports/http/uploads server/uploads",
+    "duplex": "transports/lasting/duplex transports/lasting/duplex_request transports/lasting/lasting "
+    "transports/lasting/admission transports/pacing transports/lasting/frames",
+    "tools": "bridge/tools/catalog bridge/tools/actions bridge/tools/action_rows bridge/tools/confirmations "
+    "bridge/tools/saved_queries bridge/tools/function",
 }
 LANE = ["--lane", "test"]
 #: How many tests try a change at first, and how many at the most.

@@ -270,7 +270,7 @@ def test_where_everything_has_a_reason_the_command_prints_what_its_page_shows() 
 
 
 def test_what_is_missing_without_a_reason_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventory, "CURES", {})
+    monkeypatch.setattr(inventory, "REMEDIES", {})
     small = small_site({Disruption: type("DisruptionAdmin", (Admin,), {"fields": ("kind", "reported_by")})})
 
     why = refused("--site", small.name, "--compare-admin")

@@ -105,7 +105,7 @@ class PrincipalCache:
         """
         if grant is None:
             found = self._newest(line)
-            return None if found is None else _used(_admitted(_principal_of(found), request))
+            return None if found is None else _mark_used(_admitted(_principal_of(found), request))
         # Other grants of the line are other consents. The newest token may not have reached its client yet, so it
         # does not count as used.
         newest = self._newest_of_grant(grant)
@@ -125,7 +125,7 @@ class PrincipalCache:
         """
         key = opened.grant_id
         found = self._find(grant_name(key), fresh, partial(self._load_grant, key), None)
-        return None if found is None else _used(_by_grant(opened, found, request))
+        return None if found is None else _mark_used(_by_grant(opened, found, request))
 
     def find_in_memory(self, token: bytes, request: MCPRequest | None = None) -> Principal | None:
         """What ``find`` would answer from memory, or None where it would have to ask the database."""
@@ -174,8 +174,8 @@ class PrincipalCache:
         # A process that gets no events reads everything anew, so that it need not remember anything.
         if get_conf().TOKEN_CACHE_SECONDS and (not fresh or name in self._known.entries):
             self._keep(name, principal, generation)
-            return _used(_admitted(principal, request))
-        return _used(principal if _may_come(principal, request) else None)
+            return _mark_used(_admitted(principal, request))
+        return _mark_used(principal if _may_come(principal, request) else None)
 
     def _keep(self, name: str, principal: Principal, generation: int) -> None:
         expires_at = None
@@ -309,8 +309,8 @@ def _admitted(principal: Principal, request: MCPRequest | None) -> Principal | N
     return _with_own_user(principal) if _may_come(principal, request) else None
 
 
-def _used(principal: Principal | None) -> Principal | None:
-    """The principal, whose token counts as used now."""
+def _mark_used(principal: Principal | None) -> Principal | None:
+    """Record the use of the token, at most once a minute, and return the principal."""
     if principal is not None and principal.token_id is not None:
         used = principal.auth.last_used_at
         # Mostly it was written a moment ago.

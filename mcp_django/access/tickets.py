@@ -44,10 +44,10 @@ def issue(principal: Principal) -> str:
     Ticket.objects.filter(expires_at__lte=now).delete()
     plain = secrets.token_urlsafe(32)
     Ticket.objects.create(
-        hash=digest(plain), line=principal.line, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
+        hash=digest(plain), line=principal.lineage, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
         expires_at=now + timedelta(seconds=SECONDS),
     )  # fmt: skip
-    surplus = Ticket.objects.filter(line=principal.line).order_by("-expires_at", "-pk").values_list("pk", flat=True)
+    surplus = Ticket.objects.filter(line=principal.lineage).order_by("-expires_at", "-pk").values_list("pk", flat=True)
     Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
     _issued.note(digest(plain), principal.key)
     return plain

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -110,7 +110,7 @@ class ChunkStream:
         while (waiting := self._add(part)) is not None:
             try:
                 waiting.result(_LOOK_SECONDS)
-            except NotYet:
+            except FutureTimeout:
                 self._check_loop()
 
     async def aput(self, part: Part) -> None:

@@ -74,8 +74,8 @@ class Principal:
         return self.token_id is not None and self.auth.user_id == self.user.pk
 
     @property
-    def line(self) -> str:
-        """Names the credential line: the user's token with its successors when it is rolled, or else the user.
+    def lineage(self) -> str:
+        """Identifies a token together with the tokens that replaced it. Without a token: the user's key.
 
         What a client begins and goes on with later is bound to it: sessions, cursors, tasks, request states, tickets.
         """

@@ -20,7 +20,7 @@ class SessionManager(models.Manager["Session"]):
     def open(self, *, site: str, principal: Principal, revision: str, client: Any) -> Session:
         """Create a session with an unguessable key of visible ASCII."""
         return self.create(
-            key=secrets.token_urlsafe(32), site=site, principal_key=principal.key, line=principal.line,
+            key=secrets.token_urlsafe(32), site=site, principal_key=principal.key, line=principal.lineage,
             revision=revision, client_info=client.info, client_capabilities=client.capabilities,
             expires_at=_session_end(),
         )  # fmt: skip

@@ -176,7 +176,7 @@ class Viewer:
 
 
 class _Words:
-    """Collects the words of executed statements, among which are the names of tables."""
+    """Records every token of the executed SQL, to find the tables that it read."""
 
     def __init__(self) -> None:
         self.words: set[str] = set()

@@ -37,7 +37,7 @@ class Sight:
         return model_of(subscription, self._rights)
 
     def declared(self, uri: str) -> bool:
-        """Whether a resource of the project's own is there for the principal."""
+        """Whether the principal may read this project-declared resource."""
         return catalog.find_declared(self._rights.site, self._rights.request, uri) is not None
 
     def record(self, model: ModelRights, key: str, alias: str) -> bool:

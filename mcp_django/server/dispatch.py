@@ -88,7 +88,7 @@ def respond(exchange: Exchange) -> Reply:
         try:
             return _respond_safely(exchange, partial(_respond, exchange))
         except Suspended as suspended:
-            # Span and line end with the body.
+            # The span and the audit record are closed when the body has ended.
             suspended.then(partial(_respond_observed, exchange, observed.pop_all()))
             raise
 

@@ -39,4 +39,4 @@ def _after(exchange: Exchange) -> str:
 
 
 def _owner(exchange: Exchange) -> list[str]:
-    return [exchange.method, exchange.site.name, exchange.principal.line]
+    return [exchange.method, exchange.site.name, exchange.principal.lineage]

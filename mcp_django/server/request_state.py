@@ -103,4 +103,4 @@ def _binding(exchange: Exchange) -> str:
     """A digest of the principal and of the request without its ``_meta``, which the state is bound to."""
     params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
     principal = exchange.principal
-    return digest([exchange.site.name, principal.line, sorted(principal.scopes), exchange.method, params])
+    return digest([exchange.site.name, principal.lineage, sorted(principal.scopes), exchange.method, params])

@@ -49,16 +49,16 @@ def call_tool(exchange: Exchange) -> JSON:
     exchange.usage.found = tool.name
     exchange.usage.declared = tool.argument_names
     exchange.tool_overrides = None
-    told = partial(_told, exchange)
+    answer = partial(_run_or_explain, exchange)
     try:
-        return told(partial(catalog.call, tool, exchange, exchange.params.get("arguments") or {}))
+        return answer(partial(catalog.call, tool, exchange, exchange.params.get("arguments") or {}))
     except Suspended as suspended:
-        suspended.then(told)
+        suspended.then(answer)
         raise
 
 
-def _told(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
-    """The result of a call, which for a legacy client also says which capability it lacks."""
+def _run_or_explain(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
+    """Run the tool. For a legacy client a missing capability becomes an error result."""
     try:
         return run()
     except MissingCapability as error:

@@ -62,7 +62,11 @@ def test_the_successor_lets_in_and_the_old_token_does_not(users: Users) -> None:
 
     found = principal_of(successor)
     assert principal_of(plain) is None and token.revoked_at is not None
-    assert found is not None and (found.user, found.scopes, found.line) == (users.viewer, {"actions"}, str(token.line))
+    assert found is not None and (found.user, found.scopes, found.lineage) == (
+        users.viewer,
+        {"actions"},
+        str(token.line),
+    )
     assert made.expires_at is not None and made.expires_at > timezone.now() + timedelta(days=89)
 
 
@@ -188,7 +192,7 @@ def test_clearing_tokens_deletes_no_ticket_and_no_session(users: Users) -> None:
     assert principal is not None
     tickets.issue(principal)
     Session.objects.create(
-        key="k", site="mcp", principal_key=principal.key, line=principal.line, revision=REVISION,
+        key="k", site="mcp", principal_key=principal.key, line=principal.lineage, revision=REVISION,
         expires_at=timezone.now() + timedelta(days=1),
     )  # fmt: skip
 
@@ -200,4 +204,4 @@ def test_clearing_tokens_deletes_no_ticket_and_no_session(users: Users) -> None:
 def test_the_line_of_a_caller_without_a_token_is_the_user(users: Users) -> None:
     principal = Principal(users.admin, frozenset({"read"}))
 
-    assert principal.line == principal.key == f"user:{users.admin.pk}"
+    assert principal.lineage == principal.key == f"user:{users.admin.pk}"

@@ -151,7 +151,7 @@ def test_what_a_token_has_opened_goes_on_when_its_hour_is_over_and_its_row_is_go
         authenticate(request_to(plain), fresh=True)
     assert authenticate_again_from_memory(opened, request) is None
     again = authenticate_again(opened, request)
-    assert (again.user, again.scopes, again.line, again.token_id) == (
+    assert (again.user, again.scopes, again.lineage, again.token_id) == (
         users.viewer, frozenset({"read"}), str(token.line), token.pk,
     )  # fmt: skip
     remembered = authenticate_again_from_memory(opened, request)
@@ -395,7 +395,7 @@ def test_what_a_token_has_opened_for_another_user_goes_on_as_that_user(users: Us
     request = request_to(HTTP_X_TOKEN=plain, HTTP_X_AS="viewer")
     opened = authenticate(request, fresh=True)
     task = Task(
-        user=users.viewer, principal_key=opened.key, line=opened.line, scopes=sorted(opened.scopes),
+        user=users.viewer, principal_key=opened.key, line=opened.lineage, scopes=sorted(opened.scopes),
         grant_id=opened.grant_id,
     )  # fmt: skip
 

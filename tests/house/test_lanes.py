@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests import axes, lanes, slow
+from tests import axes, lanes, mutations, slow
 from tests.support import schemas
 
 pytest_plugins = ["pytester"]
@@ -146,3 +147,12 @@ def test_schemas_that_are_named_and_missing_are_a_failure_and_others_a_line(
     monkeypatch.setenv("MCP_SCHEMAS", str(tmp_path / "nothing"))
     with pytest.raises(NotADirectoryError, match="MCP_SCHEMAS names"):
         schemas.are_here()
+
+
+def test_each_kept_mutation_can_be_made() -> None:
+    kept = [mutations.Mutation(**one) for one in json.loads(mutations.KEPT.read_text())]
+
+    gone = [one for one in kept if (lanes.ROOT / one.file).read_text().count(one.before) != 1]
+
+    assert len(kept) == 120
+    assert not gone

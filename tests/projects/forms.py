@@ -28,8 +28,8 @@ from mcp_django.bridge.writes import filling, pages
 from mcp_django.bridge.writes.filling import Given, GivenForm
 from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.pages import FormPage
-from mcp_django.bridge.writes.settling import Settling
-from mcp_django.bridge.writes.twin import Pass
+from mcp_django.bridge.writes.restoring import LostPrecision
+from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from tests.projects.rows import Factory, key_of
@@ -107,10 +107,10 @@ class Forms:
         self, admin: ModelAdmin[Any], page: FormPage, data: FormData, row: models.Model, expected: Submission
     ) -> Iterator[str]:
         """What is otherwise once the page was saved as it is. Nothing of it stays."""
-        settling = Settling(Given(GivenForm(page.form, "values")))
+        lost_precision = LostPrecision(Given(GivenForm(page.form, "values")))
         before = _tables(admin, row)
         with _undone():
-            why = self._send(admin, data, Pass(writes=True, settling=settling), row)
+            why = self._send(admin, data, ViewRun(writes=True, lost_precision=lost_precision), row)
             after = before if why else _tables(admin, row)
         if why:
             with _undone():
@@ -124,10 +124,10 @@ class Forms:
             names = [name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)]
             yield from (f"saving it untouched changes {key[0]}.{name}" for name in names)
 
-    def _send(self, admin: ModelAdmin[Any], data: FormData, here: Pass, row: models.Model) -> str:
+    def _send(self, admin: ModelAdmin[Any], data: FormData, run: ViewRun, row: models.Model) -> str:
         """Why the page cannot be saved."""
         try:
-            sent = pages.send(admin, self._request(), data, here, row.pk)
+            sent = pages.send(admin, self._request(), data, run, row.pk)
         except Exception as error:  # noqa: BLE001 - it is reported
             return f"fails with {type(error).__name__}"
         return "" if sent.page is None else _refusal(sent.page.form, [one.formset for one in sent.page.inlines])

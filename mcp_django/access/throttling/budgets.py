@@ -87,7 +87,7 @@ def _budget(
         _lower(least, "user", _user(principal, request), declared["user"])
     if principal.token_id is not None:
         for limits in (declared.get("token", {}), only(parse_limits(own or {}), kinds)):
-            _lower(least, "token", f"token:{principal.line}", limits)
+            _lower(least, "token", f"token:{principal.lineage}", limits)
     if "address" in declared and (network := network_of(client_address(request))):
         # On stdio and on a Unix socket there is no address: all callers would have the same one.
         _lower(least, "address", f"address:{network}", declared["address"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.aggregates import aggregates
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-from mcp_django.bridge.resources.reading.known_values import settled
+from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.bridge.tools.query import (
     CURSOR,
     FILTER,
@@ -92,7 +92,7 @@ class AggregateRecords(QueryTool):
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         query = self._query(arguments)
-        with settled([], asks=by_database and query.cursor is None) as doubts:
+        with verified([], asks=by_database and query.cursor is None) as doubts:
             aggregates.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> aggregates.AggregateQuery:

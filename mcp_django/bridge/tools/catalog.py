@@ -119,10 +119,10 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if rows is None or fresh:
         rows = overrides.tools.of(exchange, fresh=fresh)
     decision = _decide_by(tool, rows, exchange)
-    if decision is ALLOWED and can_run_here(tool, exchange):
+    if decision is ALLOWED and is_runnable(tool, exchange):
         return tool
     exchange.usage.refusal = "NO_TASKS" if decision is ALLOWED else decision.name
-    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and can_run_here(tool, exchange))
+    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and is_runnable(tool, exchange))
     return None
 
 
@@ -197,16 +197,16 @@ def overrides_on_loop(site: Site, name: Any) -> Mapping[str, Override] | None:
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     """Run the tool. If it fails, the result says so. Only ToolError and TooSlow have a text for agents."""
-    told = partial(_told, tool, exchange)
+    answer = partial(_run_or_explain, tool, exchange)
     try:
-        return told(partial(tool.run, exchange, arguments))
+        return answer(partial(tool.run, exchange, arguments))
     except Suspended as suspended:
-        suspended.then(told)
+        suspended.then(answer)
         raise
 
 
-def _told(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON]) -> JSON:
-    """The result of a run of the tool, or the one that says why it failed."""
+def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON]) -> JSON:
+    """Run the tool. If it fails, the result says why."""
     try:
         with using_tool(exchange.request, tool.name):
             return run()
@@ -234,7 +234,7 @@ def _find_actions(exchange: Exchange) -> None:
 
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
-    if _decide(tool, rows, exchange.request) is not ALLOWED or not can_run_here(tool, exchange):
+    if _decide(tool, rows, exchange.request) is not ALLOWED or not is_runnable(tool, exchange):
         return None
     return AvailableTool(tool, _override(tool, rows).description)
 
@@ -250,8 +250,8 @@ def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -
         return decide(request, tool.least_scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
 
 
-def can_run_here(tool: BaseTool, exchange: Exchange) -> bool:
-    """Whether the tool can be run here at all: one that must be a task needs somebody to run tasks."""
+def is_runnable(tool: BaseTool, exchange: Exchange) -> bool:
+    """False for a tool that must be a task where the site cannot run tasks."""
     return tool.task != "required" or can_run(exchange.site)
 
 

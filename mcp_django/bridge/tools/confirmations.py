@@ -93,7 +93,7 @@ def refused(message: str) -> ToolError:
 
 def _binding(exchange: Exchange, what: Any, rows: bytes) -> str:
     """What the first code covers: the caller, the call and the second code."""
-    return digest([exchange.site.name, exchange.principal.key, exchange.principal.line, what, rows.hex()])
+    return digest([exchange.site.name, exchange.principal.key, exchange.principal.lineage, what, rows.hex()])
 
 
 def _codes(kind: str, nonce: str, text: str) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.policy.searching import MAX_SEARCH_CHARS
 from mcp_django.bridge.resources.reading import cursors, rows, splitting
 from mcp_django.bridge.resources.reading.keys import no_record
-from mcp_django.bridge.resources.reading.known_values import settled
+from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.bridge.resources.reading.selection import MAX_ORDERS
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.results import FORMATS, structured_result, table_result, text_block
@@ -257,7 +257,7 @@ class FindRecords(QueryTool):
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         query = self._query(arguments)
-        with settled([], asks=by_database and query.cursor is None) as doubts:
+        with verified([], asks=by_database and query.cursor is None) as doubts:
             rows.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> rows.RecordQuery:

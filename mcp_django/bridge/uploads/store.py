@@ -74,7 +74,7 @@ def begin(site: Site, principal: Principal, name: str, media_type: str, total: i
     sweep()
     now = timezone.now()
     upload = Upload.objects.create(
-        key=secrets.token_urlsafe(32), site=site.name, principal_key=principal.key, line=principal.line, name=name,
+        key=secrets.token_urlsafe(32), site=site.name, principal_key=principal.key, line=principal.lineage, name=name,
         content_type=media_type, total=total, created_at=now, expires_at=_end(now),
     )  # fmt: skip
     # Counted with the new one: uploads that begin at the same time see each other, so none gets past the limit.
@@ -98,7 +98,7 @@ def find(site: Site, principal: Principal, key: str) -> Upload | None:
 
 
 def is_of(upload: Upload, site: Site, principal: Principal) -> bool:
-    return (upload.site, upload.principal_key, upload.line) == (site.name, principal.key, principal.line)
+    return (upload.site, upload.principal_key, upload.line) == (site.name, principal.key, principal.lineage)
 
 
 def parts_of(upload: Upload) -> QuerySet[UploadPart]:
@@ -107,7 +107,7 @@ def parts_of(upload: Upload) -> QuerySet[UploadPart]:
 
 
 def keep(upload: Upload, until: datetime) -> None:
-    """Keep it until then, for what names it and is done later."""
+    """Extend the upload's life, because a change or a task that runs later refers to it."""
     Upload.objects.using(alias()).filter(pk=upload.pk, expires_at__lt=until).update(expires_at=until)
 
 

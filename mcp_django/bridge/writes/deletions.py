@@ -21,7 +21,7 @@ from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.writes import access, pages, states
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
-from mcp_django.bridge.writes.twin import Pass, twin_of
+from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.exceptions import ToolError, field_error
@@ -114,10 +114,10 @@ class Deletion:
         self._check()
         # Django sets the primary keys of deleted objects to None.
         deleted, names = self._seen(self._deleted), names_of(self.rights.label, self.objects)
-        keys, here = list(map(str, self.keys)), Pass(writes=True)
+        keys, run = list(map(str, self.keys)), ViewRun(writes=True)
         with refusals(self.rights, self.keys), _said_in_history(self.rights.model, self.request.user, keys, by):
-            asked = self._send(here)
-            if not here.is_done:
+            asked = self._send(run)
+            if not run.is_done:
                 raise Refused(None, asked)
         found: JSON = {"ids": keys, "deleted": deleted}
         if said := said_by(asked, names):
@@ -128,14 +128,14 @@ class Deletion:
 
     def _check(self) -> None:
         """Raises ToolError where the page of the admin would not delete the rows."""
-        here = Pass(writes=False)
+        run = ViewRun(writes=False)
         with refusals(self.rights, self.keys):
             if len(self.objects) == 1:
                 asked = pages.request_for(self._admin, self.request, "GET", "delete", self.objects[0].pk)
-                response = self._view(here, asked)
+                response = self._view(run, asked)
             else:
                 asked = pages.request_for(self._admin, self.request, "POST", "changelist")
-                response = self._run_action(here, asked)
+                response = self._run_action(run, asked)
             context = getattr(response, "context_data", None) or {}
             if "perms_lacking" not in context:
                 raise Refused(response, asked)
@@ -145,7 +145,7 @@ class Deletion:
             held_by = self._in_words(self._protecting) or "other records"
             raise ToolError(f"These records would have to be deleted first: {held_by}. Nothing was changed.")
 
-    def _send(self, here: Pass) -> MCPRequest:
+    def _send(self, run: ViewRun) -> MCPRequest:
         several = len(self.objects) > 1
         page = ("changelist",) if several else ("delete", self.objects[0].pk)
         asked = pages.request_for(self._admin, self.request, "POST", *page)
@@ -157,19 +157,19 @@ class Deletion:
         freeze(posted)
         asked.POST = posted
         if several:
-            self._run_action(here, asked)
+            self._run_action(run, asked)
         else:
-            self._view(here, asked)
+            self._view(run, asked)
         return asked
 
-    def _view(self, here: Pass, asked: MCPRequest) -> Any:
+    def _view(self, run: ViewRun, asked: MCPRequest) -> Any:
         try:
-            return twin_of(self._admin, here).delete_view(asked, key_for_url(self.objects[0].pk))
+            return twin_of(self._admin, run).delete_view(asked, key_for_url(self.objects[0].pk))
         except Http404:
             raise Refused(None, asked) from None
 
-    def _run_action(self, here: Pass, asked: MCPRequest) -> Any:
-        twin = twin_of(self._admin, here)
+    def _run_action(self, run: ViewRun, asked: MCPRequest) -> Any:
+        twin = twin_of(self._admin, run)
         found = twin.get_actions(asked).get(_DELETE_SELECTED)
         if found is None:
             raise ToolError(

@@ -281,7 +281,7 @@ def _write(data: FormData, form: Any, names: Iterable[str], given: Mapping[str, 
 def _offered(bound: BoundField, value: Any) -> list[str]:
     """The keys without those that are linked by now and that the form does not offer: a browser cannot send them.
 
-    They stay linked: see ``settling``.
+    They stay linked: see ``restoring``.
     """
     field: Any = bound.field
     present = links_in(bound)

@@ -16,7 +16,7 @@ from django.http import Http404
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 
 from mcp_django.bridge.writes.form_data import FormData
-from mcp_django.bridge.writes.twin import Pass, Stop, twin_of
+from mcp_django.bridge.writes.twin import Stop, ViewRun, twin_of
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import key_for_url, names_in_fieldsets
 from mcp_django.core.compat.requests import without_csrf
@@ -73,39 +73,39 @@ class FormPage:
 def open_page(admin: ModelAdmin[Any], request: MCPRequest, key: Any = None) -> FormPage:
     """The page of an object by its key, or the one for a new object. Raises Refused and PermissionDenied."""
     asked = request_for(admin, request, "GET", *page_name(key))
-    here = Pass(writes=False)
-    return _page_of(_view(admin, asked, here, key), asked)
+    run = ViewRun(writes=False)
+    return _page_of(_view(admin, asked, run, key), asked)
 
 
 @dataclass
 class Sent:
     """What came of sending a form: a page with errors, or a row that is saved, or would be."""
 
-    here: Pass
+    run: ViewRun
     request: MCPRequest
     #: The page that shows what is wrong.
     page: FormPage | None = None
 
 
-def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, here: Pass, key: Any = None) -> Sent:
-    """Send a filled form. Unless ``here.writes``, nothing is written. Raises Refused and PermissionDenied."""
+def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, run: ViewRun, key: Any = None) -> Sent:
+    """Send a filled form. Unless ``run.writes``, nothing is written. Raises Refused and PermissionDenied."""
     asked = request_for(admin, request, "POST", *page_name(key))
     asked.POST, asked.FILES = data.post(), data.files
     try:
         # A transaction of our own, since a project may override the view that begins one.
         with transaction.atomic(using=router.db_for_write(admin.model)):
-            response = _view(admin, asked, here, key)
-            if not here.is_done:
-                return Sent(here, asked, _page_of(response, asked))
+            response = _view(admin, asked, run, key)
+            if not run.is_done:
+                return Sent(run, asked, _page_of(response, asked))
     except Stop:
         pass
-    return Sent(here, asked)
+    return Sent(run, asked)
 
 
-def _view(admin: ModelAdmin[Any], request: MCPRequest, here: Pass, key: Any) -> HttpResponseBase:
+def _view(admin: ModelAdmin[Any], request: MCPRequest, run: ViewRun, key: Any) -> HttpResponseBase:
     if _name_of(admin, page_name(key)[0]) not in {getattr(one, "name", None) for one in admin.get_urls()}:
         raise Refused(None, request)  # The project has removed the page's URL, but not its view.
-    twin = twin_of(admin, here)
+    twin = twin_of(admin, run)
     try:
         response: HttpResponseBase = (
             twin.add_view(request) if key is None else twin.change_view(request, key_for_url(key))

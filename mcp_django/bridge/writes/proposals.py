@@ -25,8 +25,8 @@ from mcp_django.bridge.uploads.files import StoredUpload
 from mcp_django.bridge.writes import access, filling, form_errors, pages, states, values
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
-from mcp_django.bridge.writes.settling import Settling
-from mcp_django.bridge.writes.twin import Pass
+from mcp_django.bridge.writes.restoring import LostPrecision
+from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
@@ -81,16 +81,16 @@ class Proposal:
     def state(self) -> JSON | None:
         return None if self.before is None else self.before.to_json()
 
-    def send(self, here: Pass) -> Sent:
+    def send(self, run: ViewRun) -> Sent:
         """Send the form, as the pass says. Raises ToolError with what is wrong."""
-        here.settling = Settling(self.given)
+        run.lost_precision = LostPrecision(self.given)
         data = filling.fill(self.page, self.inlines, self.given)
         with refusals(self.rights, [self.key]):
-            sent = pages.send(access.admin_of(self.rights), self.request, data, here, self.key)
+            sent = pages.send(access.admin_of(self.rights), self.request, data, run, self.key)
         if sent.page is not None:
             errors = form_errors.errors_of(self.given, sent.page, self.inlines)
             raise ToolError("The form of the admin does not accept this. Nothing was changed.", errors)
-        self._adjust(here)
+        self._adjust(run)
         return sent
 
     def preview(self) -> JSON:
@@ -99,7 +99,7 @@ class Proposal:
         if self._is_rolled_back:
             differing = self._saved_and_rolled_back()
         else:
-            differing = self._diffs(self._planned(Pass(writes=False))[1])
+            differing = self._diffs(self._planned(ViewRun(writes=False))[1])
         found = {**named, **differing, "set_when_saved": self.set_when_saved, "adjusted": self.adjusted}
         return {name: value for name, value in found.items() if value or name == "diff"}
 
@@ -116,7 +116,7 @@ class Proposal:
         key, related = self.key, [inline.rights.model for inline in self.inlines.values()]
         try:
             with _taken_back(self.rights.model, LogEntry, *related):
-                found = self._diffs(self._save(Pass(writes=True))[2])
+                found = self._diffs(self._save(ViewRun(writes=True))[2])
         finally:
             self.key = key
         for row in found["rows"]:
@@ -127,14 +127,17 @@ class Proposal:
     def _diffs(self, after: State) -> JSON:
         return {"diff": self.diff(after), "rows": self.diff_of_rows(after)}
 
-    def _save(self, here: Pass) -> tuple[Sent, State, State]:
+    def _save(self, run: ViewRun) -> tuple[Sent, State, State]:
         """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
-        sent, planned = self._planned(here)
-        self.key = here.obj.pk if here.obj is not None else self.key
+        sent, planned = self._planned(run)
+        self.key = run.obj.pk if run.obj is not None else self.key
         return sent, planned, self._read_again() or planned
 
     def question(self) -> str:
-        """The preview as text for the person who is asked. It is equal in each run, without what the project makes."""
+        """The preview as text for the person who is asked.
+
+        Deterministic: values that the project makes on save are left out.
+        """
         what = "Create one of" if self.key is None else f"Change {printable(str(self.key))} of"
         lines = [f"{what} {self.rights.label}:", ""]
         lines += self._lines(self.given.main, {} if self.before is None else self.before.values)
@@ -159,8 +162,8 @@ class Proposal:
 
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
-        here = Pass(writes=True, by=by)
-        sent, planned, after = self._save(here)
+        run = ViewRun(writes=True, by=by)
+        sent, planned, after = self._save(run)
         diff = states.differences(self.before, after, self.rights)
         found: JSON = {
             **self._named(self.key),
@@ -169,16 +172,16 @@ class Proposal:
             "also_changed": [name for name in states.names_in(states.differences(planned, after, self.rights))
                              if name not in self.set_when_saved],
             "adjusted": self.adjusted,
-            "messages": said_by(sent.request, names_of(self.rights.label, [] if here.obj is None else [here.obj])),
+            "messages": said_by(sent.request, names_of(self.rights.label, [] if run.obj is None else [run.obj])),
         }  # fmt: skip
         found = {name: value for name, value in found.items() if value or name == "diff"}
         return {**found, "record": uris.record_uri(self.rights.model, self.key)}
 
-    def _planned(self, here: Pass) -> tuple[Sent, State]:
+    def _planned(self, run: ViewRun) -> tuple[Sent, State]:
         """Send the form. Returns what came of it, and the state that it would lead to as far as that is known."""
         found: list[State] = []
-        here.when_valid = lambda: found.append(states.of_pass(here, self.inlines))
-        return self.send(here), found[0]
+        run.when_valid = lambda: found.append(states.of_run(run, self.inlines))
+        return self.send(run), found[0]
 
     def _read_again(self) -> State | None:
         """The row as it is now; None where the admin shows it no more."""
@@ -211,12 +214,12 @@ class Proposal:
         """Whether it is a field of a new row that has no value."""
         return self.before is None and one["after"] in (None, "", [], {}) and one["field"] not in self.given.main.values
 
-    def _adjust(self, here: Pass) -> None:
+    def _adjust(self, run: ViewRun) -> None:
         """Compare what was given with what the form has read. Raises ToolError for what it cannot hold."""
         mistakes, self.adjusted = Mistakes(), [*self.filled]
-        forms = {str(form.prefix): form for formset in here.formsets for form in formset.forms}
+        forms = {str(form.prefix): form for formset in run.formsets for form in formset.forms}
         for one in self.given.forms:
-            form = here.form if one.index is None else forms.get(str(one.form.form.prefix))
+            form = run.form if one.index is None else forms.get(str(one.form.form.prefix))
             for name, value in one.values.items() if form is not None else ():
                 with mistakes:
                     self._compare(f"{one.place}.{name}", one.form.fields[name], form, value)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableInline
     from mcp_django.bridge.writes.pages import FormPage
-    from mcp_django.bridge.writes.twin import Pass
+    from mcp_django.bridge.writes.twin import ViewRun
 
 #: Values of the columns of a row, by the names of their attributes.
 Values = Mapping[str, Any]
@@ -52,12 +52,12 @@ def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
     return found
 
 
-def of_pass(here: Pass, inlines: Mapping[str, WritableInline]) -> State:
+def of_run(run: ViewRun, inlines: Mapping[str, WritableInline]) -> State:
     """The state that a sent form would lead to, as far as it is known before it is saved."""
-    form = here.form
+    form = run.form
     links = {name: _keys(form.cleaned_data.get(name)) for name in form.fields if _is_list(form, name)}
     found = State(values_of(form.instance), links)
-    formsets = {formset.prefix: formset for formset in here.formsets}
+    formsets = {formset.prefix: formset for formset in run.formsets}
     for name, inline in inlines.items():
         formset = formsets.get(inline.inline.formset.prefix)
         if formset is not None:

@@ -89,7 +89,7 @@ def find(site: Site, principal: Principal, key: str) -> Change | None:
 
 
 def is_of(change: Change, site: Site, principal: Principal) -> bool:
-    return (change.site, change.principal_key, change.line) == (site.name, principal.key, principal.line)
+    return (change.site, change.principal_key, change.line) == (site.name, principal.key, principal.lineage)
 
 
 def state_of(change: Change) -> str:
@@ -121,7 +121,7 @@ def make(
     named, about = caller(principal), about_rows(arguments)
     change = Change(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
-        principal_key=principal.key, line=principal.line, grant_id=principal.grant_id,
+        principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
         scopes=sorted(principal.scopes), origin=encode(origin_of(exchange.request)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=chosen(exchange.client.info.get("name", "")),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
     from django.http.response import HttpResponseBase
 
-    from mcp_django.bridge.writes.settling import Settling
+    from mcp_django.bridge.writes.restoring import LostPrecision
 
 
 class Stop(BaseException):
@@ -38,13 +38,13 @@ class Stop(BaseException):
 
 
 @dataclass(eq=False)
-class Pass:
-    """One pass through a view: what it may do, and what it has made."""
+class ViewRun:
+    """One run of an admin view: whether it may write, and what it made."""
 
     #: Whether the view may write. Otherwise it ends with Stop.
     writes: bool
     #: Puts back what widgets have lost; None where nothing is sent.
-    settling: Settling | None = None
+    lost_precision: LostPrecision | None = None
     #: Called when the form is found to be valid, before anything is written.
     when_valid: Callable[[], None] | None = None
     #: Words for the history, which name who acts.
@@ -57,8 +57,8 @@ class Pass:
 
     def begin_to_write(self) -> None:
         """Raises Stop where nothing may be written."""
-        if self.settling is not None:
-            self.settling.settle_rows(self.formsets)
+        if self.lost_precision is not None:
+            self.lost_precision.restore_rows(self.formsets)
         if self.when_valid is not None:
             self.when_valid()
         self.stop()
@@ -71,7 +71,7 @@ class Pass:
 class _Hooks(ModelAdmin):  # type: ignore[type-arg]
     """What a twin does before and after the hooks of the project."""
 
-    mcp_pass: Pass
+    mcp_run: ViewRun
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return _to_be_written(super().get_queryset(request))
@@ -85,44 +85,44 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
 
     def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:
         formsets, inlines = super()._create_formsets(request, obj, change)  # type: ignore[misc]
-        here = self.mcp_pass
-        here.formsets = list(formsets)
-        if here.settling is not None:
+        run = self.mcp_run
+        run.formsets = list(formsets)
+        if run.lost_precision is not None:
             for formset in formsets:
-                here.settling.prepare(formset)
+                run.lost_precision.prepare(formset)
         return formsets, inlines
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         obj = super().save_form(request, form, change)
-        here = self.mcp_pass
-        here.form, here.obj = form, obj
-        if here.settling is not None:
-            here.settling.settle(form, obj)
+        run = self.mcp_run
+        run.form, run.obj = form, obj
+        if run.lost_precision is not None:
+            run.lost_precision.restore(form, obj)
         return obj
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        self.mcp_pass.begin_to_write()
+        self.mcp_run.begin_to_write()
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        self.mcp_pass.stop()
+        self.mcp_run.stop()
         super().save_related(request, form, formsets, change)
 
     def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
         said = super().construct_change_message(request, form, formsets, add)
-        return f"{text_of_history(said)} ({self.mcp_pass.by})" if self.mcp_pass.by else said
+        return f"{text_of_history(said)} ({self.mcp_run.by})" if self.mcp_run.by else said
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self.mcp_pass.stop()
+        self.mcp_run.stop()
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
-        self.mcp_pass.stop()
+        self.mcp_run.stop()
         super().delete_queryset(request, queryset)
-        self.mcp_pass.is_done = True
+        self.mcp_run.is_done = True
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> Any:
-        return self._respond(self.mcp_pass.obj, super().response_delete, request, obj_display, obj_id)
+        return self._respond(self.mcp_run.obj, super().response_delete, request, obj_display, obj_id)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
         return self._respond(obj, super().response_add, request, obj, post_url_continue)
@@ -131,7 +131,7 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
         return self._respond(obj, super().response_change, request, obj)
 
     def _respond(self, obj: Any, respond: Callable[..., Any], *args: Any) -> HttpResponseBase | None:
-        self.mcp_pass.is_done, self.mcp_pass.obj = True, obj
+        self.mcp_run.is_done, self.mcp_run.obj = True, obj
         try:
             answer: HttpResponseBase | None = respond(*args)
         except NoReverseMatch:
@@ -145,11 +145,11 @@ def _to_be_written(queryset: Any) -> Any:
     return queryset if names_database(queryset) else queryset.using(router.db_for_write(queryset.model))
 
 
-def twin_of(admin: ModelAdmin[Any], here: Pass) -> Any:
+def twin_of(admin: ModelAdmin[Any], run: ViewRun) -> Any:
     """A copy of the ModelAdmin for one pass."""
     twin: Any = copy.copy(admin)
     twin.__class__ = _class_of(type(admin))
-    twin.mcp_pass = here
+    twin.mcp_run = run
     # The context of every page of the admin asks the database, and needs its URLs.
     twin.admin_site = copy.copy(admin.admin_site)
     twin.admin_site.each_context = lambda request: {}

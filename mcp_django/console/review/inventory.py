@@ -52,8 +52,8 @@ logger = logging.getLogger("mcp_django")
 
 #: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
 _NOT_LOCKED = frozenset({"left_out", "admin", "failed"})
-#: What to do about a hidden field, by the word for the reason.
-CURES: Mapping[str, str] = {
+#: Reason code → what the project can do about it.
+REMEDIES: Mapping[str, str] = {
     "secret": "name it in fields of a ModelMCP",
     "to hidden models": "show that model",
     "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
@@ -284,7 +284,7 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
 
 def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
     """The reasons of what is hidden, with their cures. That something is not shown here is no reason."""
-    return {name: (word, f"{why}; {CURES[word]}") for name, word, why in hidden_fields(rights) if word in CURES}
+    return {name: (word, f"{why}; {REMEDIES[word]}") for name, word, why in hidden_fields(rights) if word in REMEDIES}
 
 
 def _why_not_shown(model_mcp: ModelMCP) -> tuple[str, str]:

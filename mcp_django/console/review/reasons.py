@@ -301,7 +301,7 @@ class _Asker:
         place = Place("tool", tool.name)
         if decision is ALLOWED:
             no_tasks = No("tasks", _("It runs as a task only, and there is nobody to run tasks."))
-            return None if tools.can_run_here(tool, self.exchange) else no_tasks
+            return None if tools.is_runnable(tool, self.exchange) else no_tasks
         if decision is Decision.NO_SCOPE:
             return No("scope", _missing_scope(of_tool(tool.name), tool.least_scope), Place("credential"))
         if decision is Decision.NO_PERMISSION:
@@ -391,8 +391,8 @@ def _field(rights: ModelRights, name: str) -> No | None:
     if word == "not shown" or not why:
         declared_by = type(rights.model_mcp.declared_by).__name__
         return No("field", format_lazy(_("It is not among the fields that {name} shows."), name=declared_by))
-    cure = inventory.CURES.get(word)
-    return No("field", f"{why}; {cure}" if cure else why)
+    remedy = inventory.REMEDIES.get(word)
+    return No("field", f"{why}; {remedy}" if remedy else why)
 
 
 def _has(user: Any, permission: str) -> bool:

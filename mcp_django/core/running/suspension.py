@@ -1,4 +1,7 @@
-"""Leaves a request while the body of an asynchronous function runs on the event loop, and takes it up again."""
+"""An exception that unwinds a request from its worker while an async function runs on the event loop.
+
+It collects the steps that finish the request when the function has ended.
+"""
 
 from __future__ import annotations
 

@@ -438,7 +438,8 @@ class Workers:
     def _work_for_server(self) -> None:
         """Run the server's own jobs, while all other threads are at work.
 
-        One of those may wait for a client, to which the server sends nothing before a job of its own is done.
+        A worker may be blocked until its client reads, and the client gets nothing until one of these jobs has run.
+        Hence this extra thread.
         """
         self._run_jobs(self._next_own(None), self._next_own)
 

@@ -65,7 +65,7 @@ class StoredSession:
         ``fresh`` reads the database even if the session was read a moment ago: in a process that gets no events.
         """
         row = (None if fresh else remembered.get(key)) or _read(key)
-        if row is None or (row.site, row.line) != (site.name, principal.line):
+        if row is None or (row.site, row.line) != (site.name, principal.lineage):
             raise SessionNotFound
         row.renew()
         return cls(row)

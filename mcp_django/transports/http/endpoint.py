@@ -181,8 +181,8 @@ class EndpointView(View, InFlight):
         return self.era.disconnect_cancels
 
     @property
-    def is_primed(self) -> bool:
-        """Whether the client may be let go before its answer is there, since it comes back for it."""
+    def is_resumable(self) -> bool:
+        """Whether the connection may close before the answer: the client resumes the stream (2025-11-25)."""
         return self.session is not None and self.session.revision in POLLING_REVISIONS
 
     @property

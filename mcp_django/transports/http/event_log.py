@@ -84,7 +84,7 @@ class EventLog:
         if not self._key:
             return
         get_hub().waiters.stored_streams[self._key] = self
-        if self._view.is_primed:
+        if self._view.is_resumable:
             self._put(self._view.format.event(b"", streams.event_id(self._key, 0), _PRIMING_RETRY_MS))
 
     async def write(self, bodies: Sequence[bytes]) -> None:
@@ -108,7 +108,7 @@ class EventLog:
 
     def release(self, retry_ms: int) -> None:
         """Let the client go, if it can come back."""
-        if self._key and self._view.is_primed:
+        if self._key and self._view.is_resumable:
             self._put(self._view.format.event(b"", retry_ms=retry_ms))
             self.is_attached = False
             self._more.set()

@@ -261,7 +261,7 @@ class MessageView(View):
 
 def _owner(site: MCPSite, principal: Principal) -> str:
     """The owner of a stream: the credential line, with its scopes as they are now."""
-    return hashlib.sha256(jsonrpc.encode([site.name, principal.line, sorted(principal.scopes)])).hexdigest()
+    return hashlib.sha256(jsonrpc.encode([site.name, principal.lineage, sorted(principal.scopes)])).hexdigest()
 
 
 def _no_stream() -> SessionNotFound:

@@ -98,7 +98,7 @@ class StreamingCall:
         return EventLog(self._view)
 
     def leave(self) -> None:
-        """The client is gone, or has everything."""
+        """Stop writing: the client disconnected or has read the last event. Cancels the call if its era says so."""
         self.events.detach()
         if self._is_over:
             hub = find_hub()

@@ -26,7 +26,7 @@ from mcp_django.bridge.resources.fields import kinds
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import site
 from mcp_django.bridge.writes.proposals import Proposal, propose
-from mcp_django.bridge.writes.twin import Pass
+from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.types import JSON
 from tests.shop.models import Document, Person, Product
 from tests.support.asking import DirectPeer, request_of
@@ -127,7 +127,7 @@ class Agent:
         return propose(rights, "update", {"model": label, "id": key, "values": values})
 
     def write(self, label: str, key: Any, values: JSON) -> None:
-        self.propose(label, key, values).send(Pass(writes=True))
+        self.propose(label, key, values).send(ViewRun(writes=True))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
 from mcp_django.bridge.resources.reading import cursors
 from mcp_django.bridge.resources.reading.filters import filter_conditions
-from mcp_django.bridge.resources.reading.known_values import Doubt, settled
+from mcp_django.bridge.resources.reading.known_values import UnverifiedValue, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
@@ -86,7 +86,7 @@ class Table:
 class _AggregatePlan:
     """A checked query: its columns, each with the alias that it has in SQL."""
 
-    def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> None:
+    def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> None:
         if rights.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
             instead = ": use find_records and count its rows" if ways.is_open(rights, "collection") else ""
@@ -150,13 +150,13 @@ class _AggregatePlan:
         """The cursor for the groups after the first ``shown``; None where no page may begin there."""
         if shown > MAX_PAGED_GROUPS:
             return None
-        return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.line)
+        return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.lineage)
 
     def _start(self, cursor: str | None) -> int:
         """The number of groups on the pages before."""
         if cursor is None:
             return 0
-        [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.line)
+        [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.lineage)
         return int(shown or 0)
 
     def _measure(self, name: str, where: str) -> str:
@@ -234,7 +234,7 @@ class _AggregatePlan:
             raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
 
 
-def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> tuple[Q, Mapping[str, Q]]:
+def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> tuple[Q, Mapping[str, Q]]:
     """The filter, and the conditions of measures by their names. Raises InvalidQuery."""
     if len(query.conditions) > MAX_CONDITIONS:
         raise InvalidQuery.one("conditions", f"at most {MAX_CONDITIONS}.", len(query.conditions))
@@ -250,7 +250,7 @@ def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt])
     return found.pop("filter"), {name.partition(".")[2]: condition for name, condition in found.items()}
 
 
-def check(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt] | None = None) -> None:
+def check(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue] | None = None) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
     rights.bare_rows().filter(_planned(rights, query, [] if doubts is None else doubts).matching)
 
@@ -258,7 +258,7 @@ def check(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt] | None
 def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:
     """The table of a query. ``watched``: see ``rows.find``. Raises InvalidQuery and TooSlow."""
     notes: list[str] = []
-    with settled(notes, asks=not watched and query.cursor is None) as doubts:
+    with verified(notes, asks=not watched and query.cursor is None) as doubts:
         plan = _planned(rights, query, doubts)
     rows = rights.bare_rows()
     plan.compute_natively(rows)
@@ -280,7 +280,7 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
     return _table(plan, found, limit, notes, says_more=not query.limit)
 
 
-def _planned(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> _AggregatePlan:
+def _planned(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> _AggregatePlan:
     """The plan of a query. Its search is only checked, since it may ask the database. Raises InvalidQuery."""
     mistakes = Mistakes()
     with mistakes:

@@ -235,7 +235,7 @@ def _ranges(lookup: str, value: Any) -> Sequence[Range] | None:
 
 
 def _between(low: Any, high: Any) -> Sequence[Range] | None:
-    """The ranges of two ends, each a day or a date-time, both included; None for two date-times."""
+    """``__range`` with at least one day as a half-open range of instants; None if both ends are date-times."""
     if isinstance(low, Days) and isinstance(high, Days):
         return Days(low.first, high.last).ranges()
     if isinstance(low, Days):

@@ -428,7 +428,7 @@ class Rights:
     def of(cls, site: Site, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
         kept: dict[tuple[str, str, bool], Rights] = request.__dict__.setdefault("_mcp_rights", {})
-        # A scope for one tool gives rights only while that tool is used, and a supposed scope while it is supposed.
+        # Rights differ inside `using_tool()` and `supposing()`, so each has its own cache entry.
         name = (site.name, request.used_tool, request.supposed is not None)
         if name not in kept:
             kept[name] = cls(site, request)

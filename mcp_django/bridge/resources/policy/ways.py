@@ -1,4 +1,4 @@
-"""The ways to read a model, and the query tool whose switch closes each of them.
+"""Every URI kind that reads a model, and the query tool whose override also governs it.
 
 An administrator who switches find_records off, or leaves it to members of some groups, means the rows and not only the
 tool: the same rows are behind URIs, subscriptions, completions and suggestions. Each of them asks here.

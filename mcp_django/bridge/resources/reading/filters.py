@@ -31,7 +31,7 @@ from mcp_django.bridge.resources.fields.kinds import (
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
-from mcp_django.bridge.resources.reading.known_values import Doubt
+from mcp_django.bridge.resources.reading.known_values import UnverifiedValue
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.unknown_names import unknown_name
@@ -56,7 +56,7 @@ MAX_DEPTH = 5
 _GROUPS: Mapping[str, str] = {"or": "any", "and": "all", "not": "not", "nor": "not"}
 
 
-def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[Doubt] | None = None) -> Q:
+def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[UnverifiedValue] | None = None) -> Q:
     """The condition of a filter: ``{"field__lookup": value}``, all of them, with ``any``, ``all`` and ``not``.
 
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
@@ -67,7 +67,7 @@ def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[Doubt
 
 
 def filter_conditions(
-    rights: ModelRights, filters: Mapping[str, JSON], doubtful: list[Doubt] | None = None
+    rights: ModelRights, filters: Mapping[str, JSON], doubtful: list[UnverifiedValue] | None = None
 ) -> dict[str, Q]:
     """The conditions of several filters of one query, by the arguments that hold them. They share the limits of one.
 
@@ -155,15 +155,15 @@ class _Position:
         parts = (f"{column.name}__{part}" for column in columns for part in column.kind.lookups if part in PARTS)
         return _GROUPS.get(name.lower().lstrip("$_"), "") or meant_path(name, self._may_compare, parts)
 
-    def doubts(self, where: str, column: Column, values: Sequence[Any], received: Any) -> list[Doubt]:
+    def doubts(self, where: str, column: Column, values: Sequence[Any], received: Any) -> list[UnverifiedValue]:
         """The doubt about a comparison with values that the column may never hold."""
-        doubt = Doubt(where, self.rights, column, values, received, self._keys(column))
+        doubt = UnverifiedValue(where, self.rights, column, values, received, self._keys(column))
         return [doubt] if doubt.is_possible else []
 
-    def unreadable(self, error: FieldError, column: Column, received: Any) -> list[Doubt]:
+    def unreadable(self, error: FieldError, column: Column, received: Any) -> list[UnverifiedValue]:
         """The doubt about a text that cannot be a key: it may be the name of a row."""
         keys = self._keys(column)
-        doubt = Doubt(error["field"], self.rights, column, [received], received, keys, error)
+        doubt = UnverifiedValue(error["field"], self.rights, column, [received], received, keys, error)
         return [doubt] if keys is not None and isinstance(received, str) else []
 
     def _keys(self, column: Column) -> Keys | None:
@@ -193,7 +193,7 @@ def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
 
 
 class _FilterReader:
-    def __init__(self, doubtful: list[Doubt]) -> None:
+    def __init__(self, doubtful: list[UnverifiedValue]) -> None:
         self.errors: list[FieldError] = []
         self.doubtful = doubtful
         self.conditions = 0

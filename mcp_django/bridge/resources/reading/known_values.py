@@ -30,7 +30,7 @@ _MAX_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UnverifiedValue:
     """A condition whose values may be unknown."""
 
     where: str
@@ -95,23 +95,23 @@ class Doubt:
 
 
 @contextmanager
-def settled(notes: list[str], *, asks: bool = True) -> Iterator[list[Doubt]]:
+def verified(notes: list[str], *, asks: bool = True) -> Iterator[list[UnverifiedValue]]:
     """A context for reading a query. Its block adds doubts to the list; then the database is asked about them.
 
     Raises InvalidQuery: the errors of the block, and one for each condition whose values are unknown. If only some
     values of a list are unknown, a note names them. Without ``asks``, the database is not asked: an unknown value finds
     nothing.
     """
-    found: list[Doubt] = []
+    found: list[UnverifiedValue] = []
     mistakes = Mistakes()
     with mistakes:
         yield found
     if asks:
-        mistakes.errors += _Settling(notes).errors(found)
+        mistakes.errors += _Verifier(notes).errors(found)
     mistakes.raise_any()
 
 
-class _Settling:
+class _Verifier:
     """Asks the database for the values of one query, with a bounded number of statements."""
 
     def __init__(self, notes: list[str]) -> None:
@@ -119,10 +119,10 @@ class _Settling:
         self._asked = 0
         self._suggested = 0
 
-    def errors(self, doubts: Sequence[Doubt]) -> list[FieldError]:
+    def errors(self, doubts: Sequence[UnverifiedValue]) -> list[FieldError]:
         return [error for doubt in doubts if (error := self._error(doubt)) is not None]
 
-    def _error(self, doubt: Doubt) -> FieldError | None:
+    def _error(self, doubt: UnverifiedValue) -> FieldError | None:
         if doubt.error is not None:
             doubt.error["message"] += self._suggestion(doubt, doubt.values)
             return None
@@ -137,7 +137,7 @@ class _Settling:
             return None
         return field_error(doubt.where, message, doubt.received)
 
-    def _unknown(self, doubt: Doubt, values: Sequence[Any]) -> list[Any]:
+    def _unknown(self, doubt: UnverifiedValue, values: Sequence[Any]) -> list[Any]:
         self._asked += 1
         if self._asked > _MAX_ASKED:
             if self._asked == _MAX_ASKED + 1:
@@ -149,7 +149,7 @@ class _Settling:
             self._note(doubt, "its values could not be looked up in time (STATEMENT_SECONDS).")
             return []
 
-    def _suggestion(self, doubt: Doubt, unknown: Sequence[Any]) -> str:
+    def _suggestion(self, doubt: UnverifiedValue, unknown: Sequence[Any]) -> str:
         """What may be meant by the first of the values."""
         if doubt.keys is None:
             choices = choices_of(doubt.column)
@@ -158,5 +158,5 @@ class _Settling:
         self._suggested += 1
         return doubt.keys.suggestion(unknown[0]) if self._suggested <= _MAX_SUGGESTED else ""
 
-    def _note(self, doubt: Doubt, message: str) -> None:
+    def _note(self, doubt: UnverifiedValue, message: str) -> None:
         self._notes.append(f"{doubt.where.removeprefix('filter.')}: {message}")

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.filters import filter_condition
-from mcp_django.bridge.resources.reading.known_values import settled
+from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.core.db.bounds import fetch
 from mcp_django.types import JSON
 
@@ -20,7 +20,7 @@ def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[
 
     Unknown values are refused, or named in the notes: see ``known_values``.
     """
-    with settled(notes) as doubts:
+    with verified(notes) as doubts:
         condition = filter_condition(rights, conditions, doubts)
     queryset = rights.rows().filter(condition).order_by("pk")
     keys: list[Any] = []

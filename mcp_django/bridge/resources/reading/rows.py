@@ -22,7 +22,7 @@ from mcp_django.bridge.resources.policy.searching import check_search, search_co
 from mcp_django.bridge.resources.policy.visible_rows import may_view, visible_keys
 from mcp_django.bridge.resources.reading import cursors, related, selection
 from mcp_django.bridge.resources.reading.filters import filter_condition
-from mcp_django.bridge.resources.reading.known_values import Doubt, settled
+from mcp_django.bridge.resources.reading.known_values import UnverifiedValue, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.selection import Order, names_of, order, values_of
@@ -124,7 +124,7 @@ class _Budget:
     until: float = math.inf
 
 
-def check(rights: ModelRights, query: RecordQuery, doubts: list[Doubt] | None = None) -> None:
+def check(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue] | None = None) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
     _plan(rights, query, [] if doubts is None else doubts)
 
@@ -162,7 +162,7 @@ def find(
     # The other half of a request's time is for its statements and for the last row.
     budget = _Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
     notes: list[str] = []
-    with settled(notes, asks=not watched and query.cursor is None) as doubts:
+    with verified(notes, asks=not watched and query.cursor is None) as doubts:
         plan = _plan(rights, query, doubts, asks=True)
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
@@ -189,7 +189,7 @@ def find(
         place = plan.place_of(found[kept - 1])
         if UNREADABLE not in place:
             digest = cursors.query_digest(*plan.identity)
-            cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.line)
+            cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.lineage)
         if cursor is None:
             why = "A value of this order is too long for a cursor, or cannot be read"
             notes.append(f"There are more rows. {why}: order by other fields.")
@@ -244,7 +244,7 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks: bool = False) -> _RecordPlan:
+def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue], *, asks: bool = False) -> _RecordPlan:
     """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes.
 
     ``asks``: the database may be asked for what makes the conditions quicker. This may raise TooSlow.
@@ -268,7 +268,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
     after = None
     if query.cursor is not None:
         digest = cursors.query_digest(*identity)
-        after = cursors.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
+        after = cursors.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.lineage)
     return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, after, identity)
 
 

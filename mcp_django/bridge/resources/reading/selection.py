@@ -91,7 +91,7 @@ def _output(rights: ModelRights, name: str) -> Output:
 
 
 def names_of(outputs: Sequence[Output], orders: Sequence[Order] = ()) -> list[str]:
-    """What a query reads. Where a value is not in the database, the key of the row takes its place."""
+    """The columns to select. The primary key stands in for computed values."""
     names = []
     for index, output in enumerate(outputs):
         if isinstance(output, RelatedCount) or (isinstance(output, Column) and output.is_plain):

@@ -46,7 +46,7 @@ def save_past_a_hook(self: Any, *args: Any) -> None:
 
 
 def save_twice(self: Any, request: Any, form: Any, *args: Any) -> None:
-    self.mcp_pass.stop()
+    self.mcp_run.stop()
     form.instance.save()
     super(twin._Hooks, self).save_related(request, form, *args)
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.filling import Given
 
 
-class Settling:
-    """What is to be put back when a page is sent with what an agent gives."""
+class LostPrecision:
+    """What the widgets of a page have lost, which is put back when the page is sent with the values of an agent."""
 
     def __init__(self, given: Given) -> None:
         self._named: Collection[str] = given.main.values
@@ -41,15 +41,15 @@ class Settling:
         for form in vars(formset).get("forms", ()):
             self._prepare_row(form)
 
-    def settle(self, form: Any, obj: models.Model) -> None:
+    def restore(self, form: Any, obj: models.Model) -> None:
         """Put back what the form of the page has lost, once it is valid."""
-        _settle(form, obj, self._named)
+        _restore(form, obj, self._named)
 
-    def settle_rows(self, formsets: Iterable[Any]) -> None:
+    def restore_rows(self, formsets: Iterable[Any]) -> None:
         """Put back what the forms of rows have lost, once the formsets are valid."""
         for form in chain.from_iterable(formset.forms for formset in formsets):
             if str(form.prefix) in self._rows and form.has_changed():
-                _settle(form, form.instance, self._rows[str(form.prefix)])
+                _restore(form, form.instance, self._rows[str(form.prefix)])
             elif not form.instance._state.adding:
                 # It is not saved, and validating it has replaced what is stored.
                 vars(form.instance).update(form.mcp_stored)
@@ -60,7 +60,7 @@ class Settling:
             form.has_changed = lambda: False
 
 
-def _settle(form: Any, obj: models.Model, named: Collection[str]) -> None:
+def _restore(form: Any, obj: models.Model, named: Collection[str]) -> None:
     for name, field in form.fields.items():
         column = model_field(type(obj), name)
         if column is None or name not in form.cleaned_data or field.disabled:
