@@ -129,10 +129,10 @@ class Conf:
     THROTTLE_CACHE: str | None = "default"
     #: Unanswered requests on a socket, on stdio or on a stream of HTTP+SSE.
     MAX_IN_FLIGHT: int = 32
-    #: Resources, and tasks, that one session or listen may watch.
+    #: Resources, and tasks, that one session or subscription may watch.
     MAX_SUBSCRIPTIONS: int = 200
-    #: Open listens, questions, streams of HTTP+SSE and sessions that [poll](wires.md#long-polling) of one principal
-    #: in one process, and as many sockets.
+    #: Open subscriptions, questions, streams of HTTP+SSE and sessions that [poll](transports.md#long-polling) of one
+    #: principal in one process, and as many sockets.
     MAX_LISTENS: int = 1_000
     #: Sessions of the older revisions over HTTP that one caller may have. Beyond that, those idle longest end.
     MAX_SESSIONS: int = 1_000
@@ -204,22 +204,23 @@ class Conf:
 
     # Streams and sockets.
     #: Bytes of the messages of a request that are kept for a client that lost its connection (older revisions). A
-    #: request that sends more cannot be resumed. As many may wait for a client that [polls](wires.md#long-polling).
+    #: request that sends more cannot be resumed. As many may wait for a client that
+    #: [polls](transports.md#long-polling).
     MAX_STREAM_BYTES: int = 2_000_000
     #: Pause after which an idle stream sends a comment.
     KEEPALIVE_SECONDS: float = 15.0
-    #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: for ever.
+    #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: no limit.
     WRITE_SECONDS: float = 30.0
     #: How long a socket may stay open that sends nothing, waits for nothing and watches nothing. A session of an
-    #: older revision that is notified only of changed lists watches nothing. 0: for ever.
+    #: older revision that is notified only of changed lists watches nothing. 0: no limit.
     SOCKET_IDLE_SECONDS: float = 3600.0
 
     # Tokens and logging in.
     #: How long a process may trust what it read of a token, its user, the user's [permissions](access.md), a session
     #: and the overrides of tools and prompts. 0: never.
     TOKEN_CACHE_SECONDS: float = 1.0
-    #: The most days that a token may live, and then none may live for ever. `None`: any number. It concerns tokens
-    #: that are made or get another date from now on.
+    #: The most days that a token may live, and then none may live without an end. `None`: any number. It concerns
+    #: tokens that are made or get another date from now on.
     TOKEN_MAX_DAYS: int | None = None
     #: A new password revokes the tokens of its user, and ends what the user has let clients do.
     PASSWORD_CHANGE_REVOKES: bool = True

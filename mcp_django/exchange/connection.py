@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.protocol.envelope import Client
 from mcp_django.types import JSON
 
-if TYPE_CHECKING:
-    from mcp_django.push.listeners import Listener
-    from mcp_django.push.subscriptions import Subscription
+#: A ``push.listeners.Listener`` and a ``push.subscriptions.Subscription``: packages above this one, which it only
+#: hands from the server to the transport.
+Listener = Any
+Subscription = Any
 
 #: The log level of a legacy session whose client has not set one.
 DEFAULT_LOG_LEVEL = "info"

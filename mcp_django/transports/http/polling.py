@@ -1,6 +1,6 @@
 """Long polling: a legacy session is sent its messages as the answers to requests, where no stream gets through.
 
-It is ours, and in no revision of MCP. ``docs/wires.md`` says how a client polls.
+It is ours, and in no revision of MCP. ``docs/transports.md`` says how a client polls.
 """
 
 from __future__ import annotations
