@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.bridge.declare import prompt as prompt
-    from mcp_django.bridge.declare import register as register
-    from mcp_django.bridge.declare import resource as resource
-    from mcp_django.bridge.declare import tool as tool
     from mcp_django.bridge.declared.admin_form import ignores_object as ignores_object
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
+    from mcp_django.bridge.decorators import prompt as prompt
+    from mcp_django.bridge.decorators import register as register
+    from mcp_django.bridge.decorators import resource as resource
+    from mcp_django.bridge.decorators import tool as tool
     from mcp_django.bridge.prompts.messages import PromptMessage as PromptMessage
     from mcp_django.bridge.sites import MCPSite as MCPSite
     from mcp_django.bridge.sites import site as site
@@ -56,11 +56,11 @@ _HOMES = {
     "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
     "ignores_object": "mcp_django.bridge.declared.admin_form",
-    "prompt": "mcp_django.bridge.declare",
-    "register": "mcp_django.bridge.declare",
-    "resource": "mcp_django.bridge.declare",
+    "prompt": "mcp_django.bridge.decorators",
+    "register": "mcp_django.bridge.decorators",
+    "resource": "mcp_django.bridge.decorators",
     "site": "mcp_django.bridge.sites",
-    "tool": "mcp_django.bridge.declare",
+    "tool": "mcp_django.bridge.decorators",
     "updated": "mcp_django.push.bulk",
 }
 

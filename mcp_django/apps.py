@@ -44,7 +44,7 @@ class MCPConfig(AppConfig):
         watch.prime()
         sites.registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")
         sites.actions_found.connect(_make_tool_rows, dispatch_uid="mcp_django.override_rows")
-        # No room imports a room above it, so functions of higher rooms are handed in here.
+        # A package imports only from packages below it, so functions of higher packages are handed in here.
         sites.url_patterns = _url_patterns
         framework.load_job = _load_job
         autodiscover_modules("mcp")

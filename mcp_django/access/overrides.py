@@ -29,7 +29,7 @@ class Override:
     description: str = ""
     #: The template of a prompt that an administrator wrote.
     text: str = ""
-    #: The query of a tool that a person saved: see ``tools.saved_queries``.
+    #: The query of a tool that a person saved: see ``bridge.tools.saved_queries``.
     query: str = ""
     #: Only members of ``groups`` may use it. Nobody may, where all these groups were deleted.
     restricted: bool = False

@@ -33,7 +33,7 @@ class Change(models.Model):
     #: The digest of the token that confirmed it, which can do so once.
     confirmed_by = models.CharField(max_length=64, unique=True, editable=False)
     site = models.CharField(max_length=50, editable=False)
-    # As those of a Task: see ``tasks.callers``.
+    # As those of a Task: see ``bridge.tasks.callers``.
     principal_key = models.CharField(max_length=100, editable=False)
     line = models.CharField(max_length=100, editable=False)
     #: No foreign key: where the grant is gone, nothing is written in its name.

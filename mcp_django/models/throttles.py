@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Throttle(models.Model):
-    """The count of one limit in one period (see ``access.counters``)."""
+    """The count of one limit in one period (see ``access.throttling.counters``)."""
 
     key = models.CharField(max_length=100, primary_key=True)
     count = models.BigIntegerField(default=0)

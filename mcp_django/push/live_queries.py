@@ -1,6 +1,6 @@
 """Live queries: subscribers to a page or a table are notified when its answer changes, and only then.
 
-Subscribers to a set, which is a query for all rows that meet it, are notified of each of these rows: see ``live_sets``.
+Subscribers to a set, which is a query without a page, are notified of each row that meets it: see ``live_answers``.
 
 A query is computed again when rows that it is made of change: at once for the first change, and once in LIVE_SECONDS
 for those that follow. Subscribers with equal rights share the computation. It takes at most two workers, one of which

@@ -1,6 +1,6 @@
 """Triggers by which PostgreSQL itself reports changes: raw SQL, cascades, other programs, bulk operations.
 
-They notify the channel of ``events.postgresql``, with payloads of the same form, in the transaction that makes the
+They notify the channel of ``core.events.postgresql``, with payloads of the same form, in the transaction that makes the
 change. A table has one trigger for each kind of statement. Its arguments are the models whose rows the table holds or
 connects.
 """

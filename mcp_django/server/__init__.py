@@ -1,4 +1,5 @@
-"""Answers messages: dispatch, the method table, a module for each family of methods, and background runs of tasks.
+"""Answers messages: dispatch, the method table, and a module for each family of methods.
 
-It imports push, bridge and the packages below them. Each request is an Exchange that a transport has made.
+It also runs tasks in the background, and changes that a person has approved. Each request is an Exchange that a
+transport has made. It imports push, bridge and the packages below them.
 """

@@ -22,9 +22,10 @@ from mcp_django.bridge.tasks.callers import principal_of, request_from
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes import answers, applying
 from mcp_django.bridge.writes.applying import NotWaiting
-from mcp_django.bridge.writes.run import StaleView, in_own_thread
+from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
 from mcp_django.core.running.deadlines import deadlines
+from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange

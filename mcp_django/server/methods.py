@@ -40,7 +40,7 @@ METHODS: Mapping[str, Method] = {
     "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True),
     "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False),
     "tools/list": Method(tools.list_tools, REVISIONS, cacheable=True),
-    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_headers, kind=Call.Kind.CALL),
+    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_param_headers, kind=Call.Kind.CALL),
     "resources/list": Method(resources.list_resources, REVISIONS, cacheable=True),
     "resources/templates/list": Method(resources.list_templates, REVISIONS, cacheable=True),
     "resources/read": Method(resources.read, REVISIONS, cacheable=True, kind=Call.Kind.READ),

@@ -77,7 +77,7 @@ def overrides_on_loop(site: Site, params: JSON) -> Mapping[str, Override] | None
     return catalog.overrides_on_loop(site, params.get("name"))
 
 
-def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
+def check_param_headers(exchange: Exchange, headers: RequestHeaders) -> None:
     """Raises HeaderMismatch if a header does not repeat an argument as the tool's schema demands."""
     name = exchange.params.get("name")
     mirrored = catalog.mirrored(exchange, name)

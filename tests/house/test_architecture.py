@@ -1,4 +1,4 @@
-"""The pages about the architecture are true: its figure is the import contract, and its files and names exist."""
+"""The pages about the architecture are true: the list is the import contract, and the files and names exist."""
 
 from __future__ import annotations
 
@@ -87,6 +87,13 @@ def test_every_file_on_the_pages_exists() -> None:
 
     assert len(files) > 50
     assert [file for file in files if not path_of(file).exists()] == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = {file for page in PAGES.values() for file in re.findall(r"\btests/[\w/]+\.py\b", page)}
+
+    assert len(named) > 40
+    assert [file for file in sorted(named) if not (ROOT / file).exists()] == []
 
 
 def test_every_name_is_defined_in_a_file_beside_it() -> None:

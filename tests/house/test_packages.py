@@ -25,7 +25,7 @@ NAMED_IN_TEXT = {
         "mcp_django.bridge.prompts.messages",
         "mcp_django.push.bulk",
         "mcp_django.routing",
-        "mcp_django.bridge.declare",
+        "mcp_django.bridge.decorators",
         "mcp_django.bridge.sites",
         "mcp_django.bridge.tools.actions",
     },

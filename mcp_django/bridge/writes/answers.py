@@ -38,7 +38,7 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
             return {**about, **pending, "url": url_of(exchange.request, known.key), "notes": notes}
         case State.WRITING if can_begin_again(known):
             return {**about, "status": State.FAILED, "notes": [_NOT_DONE, "Make the same call again."]}
-        case State.WRITING if store.is_over(known):
+        case State.WRITING if store.lease_is_over(known):
             return {**about, "status": "unknown", "notes": [_UNKNOWN]}
         case State.WRITING:
             return {**about, "notes": ["It is being written. Call get_change to learn how it ends."]}
@@ -61,7 +61,7 @@ def waits(change: Change) -> bool:
 
 def can_begin_again(known: Change) -> bool:
     """Whether its run is gone and has certainly written nothing: it would have said so in the same transaction."""
-    return known.state == State.WRITING and store.is_over(known) and is_one_database(apps.get_model(known.model))
+    return known.state == State.WRITING and store.lease_is_over(known) and is_one_database(apps.get_model(known.model))
 
 
 def is_one_database(model: Any) -> bool:

@@ -1,17 +1,12 @@
-"""The run that has claimed a change: writes it in one transaction, and settles what is stored after a failure.
-
-It has a thread of its own, with an empty context and connections of its own, so that no transaction is around it.
-"""
+"""The run that has claimed a change: writes it in one transaction, and ends what is stored of it after a failure."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.db import connections, router, transaction
@@ -21,6 +16,7 @@ from mcp_django.bridge.tools.history import by_agent
 from mcp_django.bridge.writes import store
 from mcp_django.bridge.writes.answers import answer_of, is_one_database, text_of
 from mcp_django.core.compat.connections import can_lock_rows
+from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Change
 from mcp_django.protocol.errors import RequestTimedOut
@@ -29,30 +25,6 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from mcp_django.bridge.writes.applying import Proposed
     from mcp_django.exchange.exchange import Exchange
-
-T = TypeVar("T")
-
-
-def in_own_thread(run: Callable[[], T]) -> T:
-    """What the function returns, or raises."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(Context().run(run))
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-            errors.append(error)
-        finally:
-            connections.close_all()
-
-    thread = threading.Thread(target=work, name="mcp_django change")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
-
 
 logger = logging.getLogger("mcp_django")
 

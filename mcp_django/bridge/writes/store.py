@@ -98,8 +98,8 @@ def state_of(change: Change) -> str:
     return State.EXPIRED if is_late else change.state
 
 
-def is_over(change: Change) -> bool:
-    """Whether nobody waits for the run of the change any more."""
+def lease_is_over(change: Change) -> bool:
+    """Whether the lease of its run has ended, so that nobody waits for the run any more."""
     return change.lease_until is not None and change.lease_until <= timezone.now()
 
 

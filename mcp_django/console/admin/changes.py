@@ -97,7 +97,7 @@ class ChangeAdmin(FilteredAdmin):
     def state_now(self, change: Change) -> str:
         if answers.waits(change):
             return str(Change.State.WAITING.label)
-        if change.state == Change.State.WRITING and store.is_over(change):
+        if change.state == Change.State.WRITING and store.lease_is_over(change):
             return gettext("its end is not known")
         return str(Change.State(store.state_of(change)).label)
 

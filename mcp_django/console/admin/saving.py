@@ -26,7 +26,7 @@ from mcp_django.bridge.tools.saved_queries import (
     places,
     write,
 )
-from mcp_django.bridge.writes.run import in_own_thread
+from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.exchange.scopes import SCOPES, expand

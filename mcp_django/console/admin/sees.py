@@ -15,13 +15,13 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites
-from mcp_django.bridge.writes.run import in_own_thread
 from mcp_django.console.admin import trying
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import object_link
 from mcp_django.console.review import inventory, reasons
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
+from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings

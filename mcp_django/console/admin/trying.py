@@ -16,9 +16,9 @@ from pydantic_core import from_json
 
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools.base import BaseTool
-from mcp_django.bridge.writes.run import in_own_thread
 from mcp_django.conf import get_conf
 from mcp_django.core.running.deadlines import deadlines
+from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, MissingCapability
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange

@@ -1,1 +1,1 @@
-"""The page where each person sees the apps and tokens that act for them, ends them, and makes tokens of their own."""
+"""Pages outside of the admin: the landing page, and each person's own apps and tokens."""

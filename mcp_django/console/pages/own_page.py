@@ -1,4 +1,4 @@
-"""The page, and what its buttons do."""
+"""The page of each person's own apps and tokens, and what its buttons do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """An exception that unwinds a request from its worker while an async function runs on the event loop.
 
-It collects the steps that finish the request when the function has ended.
+It collects the steps that finish the request when the function has ended. ``await`` would have been the obvious way,
+but then every function between the transport and the tool would have to exist twice, synchronous and asynchronous.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The URLs of a site, and the view that answers a request to each.
 
-A person who opens the endpoint in a browser gets a page that says what it is. Where no login is installed, the URLs at
-which clients look for one answer in JSON: an HTML page would tell them nothing.
+A person who opens the endpoint in a browser gets a page that says what it is. Where no login is installed, the
+URLs at which clients look for a login answer with JSON, since an HTML page would tell them nothing.
 """
 
 from __future__ import annotations
