@@ -397,6 +397,10 @@ def test_e012_a_bus_that_cannot_carry_changes(postgresql: None, monkeypatch: pyt
             assert of("E012") == [Error(text, id="mcp_django.E012")], value
     with override_settings(MCP={"BUS": bus_of("PostgreSQLBus", database="other", channel="c" * 48)}):
         assert of("E012") == []
+    with override_settings(MCP={}, CHANNEL_LAYERS={"default": {"BACKEND": "nowhere.Layer"}}):
+        assert of("E012") == [Error(
+            "The layer nowhere.Layer of CHANNEL_LAYERS cannot be used: No module named 'nowhere'.", id="mcp_django.E012"
+        )]  # fmt: skip
     # The packages that they need are not there.
     monkeypatch.setattr(buses, "find_spec", lambda name: None)
     needing = {

@@ -130,7 +130,10 @@ class ChannelLayerBus(BaseBus):
         self.layer = config["BACKEND"]
         self._config = {**config.get("CONFIG", {})}
         self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
-        self._layer_class = import_string(self.layer)
+        try:
+            self._layer_class = import_string(self.layer)
+        except ImportError as error:
+            raise ImproperlyConfigured(f"The layer {self.layer} of CHANNEL_LAYERS cannot be used: {error}.") from error
         # Every connection needs this codec. If the publisher's thread loaded it first, a process forked in that
         # moment would keep it half loaded.
         codecs.lookup("idna")
