@@ -1,4 +1,4 @@
-"""The exceptions that a project raises and catches, and what each of them tells the client. Imports nothing of ours.
+"""The exceptions that a project raises and catches, and what each of them tells the client.
 
 Raise ToolError for what the agent may do better, MCPError for what it cannot. MissingCapability is raised where a
 client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of

@@ -222,8 +222,10 @@ def main() -> int:
     name = parser.parse_args().lane
     installed, load, begun = install(name), os.getloadavg()[0], time.monotonic()
     outcomes = [*installed, *run_lane(name)]
+    failed = [outcome.step.name for outcome in outcomes if outcome.code or outcome.is_short]
     print(table(name, outcomes, time.monotonic() - begun, load), flush=True)
-    return int(any(outcome.code or outcome.is_short for outcome in outcomes))
+    print(f"make {name} {'failed: ' + ', '.join(failed) if failed else 'passed'}", flush=True)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

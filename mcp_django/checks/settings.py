@@ -31,16 +31,12 @@ from mcp_django.protocol.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)
-#: Settings of before MCP["BUS"] had the form of Django's own backends → what has taken their place.
+#: Settings that are gone → the option of MCP["BUS"] that has taken their place.
 _GONE = {
-    name: "It is an option of the bus now: "
-    f"{{'BUS': {{'BACKEND': 'mcp_django.buses.{backend}', 'OPTIONS': {{{option!r}: …}}}}}}"
-    for name, backend, option in (
-        ("CHANNEL_LAYER", "ChannelLayerBus", "alias"),
-        ("PUSH_DATABASE", "PostgreSQLBus", "database"),
-        ("PUSH_LISTEN_DATABASE", "PostgreSQLBus", "listen_database"),
-        ("PUSH_CHANNEL", "PostgreSQLBus", "channel"),
-    )
+    "CHANNEL_LAYER": "alias",
+    "PUSH_DATABASE": "database",
+    "PUSH_LISTEN_DATABASE": "listen_database",
+    "PUSH_CHANNEL": "channel",
 }
 
 
@@ -86,10 +82,11 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     unknown = unknown_keys(getattr(settings, "MCP", {}))
     if unknown:
         # No other setting can be read then.
+        hints = {key: f"The option {option!r} of MCP['BUS'] has taken its place." for key, option in _GONE.items()}
         return [
             Error(
                 f"MCP has no key {key!r}.",
-                hint=_GONE.get(key) or nearest(key, known).strip() or None,
+                hint=hints.get(key) or nearest(key, known).strip() or None,
                 id="mcp_django.E001",
             )
             for key in unknown

@@ -18,7 +18,7 @@ from mcp_django import ModelMCP, buses, site
 from mcp_django.bridge.resources.fields.field_kinds import NAMED
 from mcp_django.conf import get_conf, load
 from mcp_django.core.events import postgresql as postgresql_bus
-from mcp_django.core.events.bus import LocalBus
+from mcp_django.core.events.bus import PUBSUB, LocalBus
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
@@ -373,13 +373,19 @@ def test_e012_a_bus_that_cannot_carry_changes(postgresql: None, monkeypatch: pyt
     form = "MCP['BUS'] must be {'BACKEND': 'dotted.path', 'OPTIONS': {…}}, or the URL of a NATS server."
     subject = "The channel of MCP['BUS'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots."
     name = "The channel of MCP['BUS'] must be a name of at most 48 bytes."
+    misfit = "The OPTIONS of MCP['BUS'] do not fit mcp_django.buses"
     wrong: list[tuple[Any, str]] = [
-        *((value, form) for value in ({"OPTIONS": {}}, {"BACKEND": "x", "CONFIG": {}}, ["nats://localhost"], 3)),
+        *((value, form) for value in (
+            {"OPTIONS": {}}, {"BACKEND": "x", "CONFIG": {}}, ["nats://localhost"], 3, {"BACKEND": None},
+            {"BACKEND": "x", "OPTIONS": "nats://s3cret@localhost"},
+        )),
+        ({"BACKEND": "os.path.join"}, "MCP['BUS'] names os.path.join, which is no subclass of BaseBus."),
         ({"BACKEND": "nowhere.Bus"}, "MCP['BUS'] cannot be used: No module named 'nowhere'."),
         (bus_of("NoBus"), "MCP['BUS'] cannot be used: Module \"mcp_django.buses\" does not define a \"NoBus\" "
          "attribute/class."),
-        (bus_of("NATSBus"), "MCP['BUS'] cannot be used: missing a required argument: 'servers'."),
-        (bus_of("ChannelLayerBus", hosts=[]), "MCP['BUS'] cannot be used: got an unexpected keyword argument 'hosts'."),
+        (bus_of("NATSBus"), f"{misfit}.NATSBus: missing a required argument: 'servers'."),
+        (bus_of("ChannelLayerBus", hosts=[]), f"{misfit}.ChannelLayerBus: got an unexpected keyword argument 'hosts'."),
+        (bus_of("ChannelLayerBus", alias=["x"]), "MCP['BUS'] names ['x'], which is not in CHANNEL_LAYERS."),
         (bus_of("ChannelLayerBus", alias="nowhere"), "MCP['BUS'] names 'nowhere', which is not in CHANNEL_LAYERS."),
         ("localhost:4222",
          "URL 1 in MCP['BUS'] begins with neither nats:// nor tls://. Write nats://host:4222, "
@@ -388,6 +394,8 @@ def test_e012_a_bus_that_cannot_carry_changes(postgresql: None, monkeypatch: pyt
         *((bus_of("NATSBus", servers="nats://localhost", channel=text), subject)
           for text in ("", "two words", "a..b", ".a", "a.", "mcp.*", "mcp.>", "$SYS.a", "a\r\nPUB b 1")),
         *((bus_of("PostgreSQLBus", database="other", channel=text), name) for text in ("", "c" * 49, "ü" * 25)),
+        *((bus_of("PostgreSQLBus", database=value), f"The database of MCP['BUS'] is {value!r}, {NO_DATABASE}")
+          for value in (None, ["other"], "default")),
         (bus_of("PostgreSQLBus", database="nowhere"), f"The database of MCP['BUS'] is 'nowhere', {NO_DATABASE}"),
         (bus_of("PostgreSQLBus", database="other", listen_database="nowhere"),
          f"The listen_database of MCP['BUS'] is 'nowhere', {NO_DATABASE}"),
@@ -397,10 +405,17 @@ def test_e012_a_bus_that_cannot_carry_changes(postgresql: None, monkeypatch: pyt
             assert of("E012") == [Error(text, id="mcp_django.E012")], value
     with override_settings(MCP={"BUS": bus_of("PostgreSQLBus", database="other", channel="c" * 48)}):
         assert of("E012") == []
-    with override_settings(MCP={}, CHANNEL_LAYERS={"default": {"BACKEND": "nowhere.Layer"}}):
-        assert of("E012") == [Error(
-            "The layer nowhere.Layer of CHANNEL_LAYERS cannot be used: No module named 'nowhere'.", id="mcp_django.E012"
-        )]  # fmt: skip
+    layers = [
+        ({"BACKEND": "nowhere.Layer"},
+         "The layer nowhere.Layer of CHANNEL_LAYERS cannot be used: No module named 'nowhere'."),
+        ({}, "CHANNEL_LAYERS has no layer with a BACKEND that could carry changes."),
+        ({"BACKEND": PUBSUB, "CONFIG": {"hosts": "redis://:s3cret@one"}},
+         f"The layer {PUBSUB} of CHANNEL_LAYERS cannot be made with its CONFIG (ValueError)."),
+    ]  # fmt: skip
+    for layer, text in layers:
+        with override_settings(MCP={}, CHANNEL_LAYERS={"default": layer}):
+            [message] = of("E012")
+        assert message.msg == text
     # The packages that they need are not there.
     monkeypatch.setattr(buses, "find_spec", lambda name: None)
     needing = {
@@ -417,10 +432,7 @@ def test_e001_says_what_has_taken_the_place_of_a_setting_of_the_bus() -> None:
     with override_settings(MCP={"PUSH_DATABASE": "default"}):
         [message] = of("E001")
 
-    assert message.hint == (
-        "It is an option of the bus now: {'BUS': {'BACKEND': 'mcp_django.buses.PostgreSQLBus', 'OPTIONS': "
-        "{'database': …}}}"
-    )
+    assert message.hint == "The option 'database' of MCP['BUS'] has taken its place."
 
 
 @override_settings(MCP={"THROTTLES": {"user": {"calls": "10/month"}, "team": {}}})

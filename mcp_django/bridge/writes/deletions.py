@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -200,11 +200,7 @@ class Deletion:
         hidden = 0
         for model, keys in by_model.items():
             rights = self.rights.rights.of_model(model)
-            seen = (
-                sum(len(some) for some in map(partial(visible_rows.visible_keys, rights), _parts(keys)))
-                if rights
-                else 0
-            )
+            seen = sum(len(visible_rows.visible_keys(rights, part)) for part in _parts(keys)) if rights else 0
             hidden += len(keys) - seen
             if rights is not None and seen:
                 found[rights.label] = seen

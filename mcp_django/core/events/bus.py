@@ -125,8 +125,8 @@ class ChannelLayerBus(BaseBus):
 
     def __init__(self, alias: str | None = None) -> None:
         config = layer_config(alias)
-        if config is None:
-            raise ImproperlyConfigured("MCP['BUS'] names a channel layer, and CHANNEL_LAYERS is empty.")
+        if config is None or "BACKEND" not in config:
+            raise ImproperlyConfigured("CHANNEL_LAYERS has no layer with a BACKEND that could carry changes.")
         self.layer = config["BACKEND"]
         self._config = {**config.get("CONFIG", {})}
         self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
@@ -140,8 +140,14 @@ class ChannelLayerBus(BaseBus):
         self._send: Callable[[JSON], None] = self._send_by_layer
         self._receiver: RedisReceiver | None = None
         if self.layer == PUBSUB:
-            self._send = sender = RedisSender(self._layer(), self._config)
-            self._receiver = RedisReceiver(self._layer(), sender.host, sender.channel)
+            try:
+                self._send = sender = RedisSender(self._layer(), self._config)
+                self._receiver = RedisReceiver(self._layer(), sender.host, sender.channel)
+            except Exception as error:  # noqa: BLE001 - it raises what the layer does
+                # Without its cause, which may quote a password.
+                raise ImproperlyConfigured(
+                    f"The layer {self.layer} of CHANNEL_LAYERS cannot be made with its CONFIG ({type(error).__name__})."
+                ) from None
 
     def publish(self, event: JSON) -> None:
         self._send({"type": _MESSAGE_TYPE, "event": event})
@@ -254,20 +260,32 @@ def configured_bus() -> BaseBus:
     named = get_conf().BUS
     if not named:
         config = layer_config(None)
-        return _local_bus() if config is None or config["BACKEND"] == IN_MEMORY else ChannelLayerBus()
+        return _local_bus() if config is None or config.get("BACKEND") == IN_MEMORY else ChannelLayerBus()
     if isinstance(named, str):
         named = {"BACKEND": "mcp_django.buses.NATSBus", "OPTIONS": {"servers": named}}
-    if not isinstance(named, Mapping) or not {"BACKEND"} <= named.keys() <= {"BACKEND", "OPTIONS"}:
+    bus = _made_of(named)
+    return _local_bus() if isinstance(bus, ChannelLayerBus) and bus.layer == IN_MEMORY else bus
+
+
+def _made_of(named: Any) -> BaseBus:
+    """The bus of a BACKEND with OPTIONS. Raises ImproperlyConfigured, and never quotes the value of an option."""
+    has_form = isinstance(named, Mapping) and {"BACKEND"} <= named.keys() <= {"BACKEND", "OPTIONS"}
+    options = named.get("OPTIONS", {}) if has_form else None
+    if not isinstance(options, Mapping) or not isinstance(named["BACKEND"], str):
         raise ImproperlyConfigured(
             "MCP['BUS'] must be {'BACKEND': 'dotted.path', 'OPTIONS': {…}}, or the URL of a NATS server."
         )
     try:
-        backend, options = import_string(named["BACKEND"]), dict(named.get("OPTIONS", {}))
-        inspect.signature(backend).bind(**options)
-    except (ImportError, TypeError, ValueError) as error:
+        backend = import_string(named["BACKEND"])
+    except ImportError as error:
         raise ImproperlyConfigured(f"MCP['BUS'] cannot be used: {error}.") from error
-    bus: BaseBus = backend(**options)
-    return _local_bus() if isinstance(bus, ChannelLayerBus) and bus.layer == IN_MEMORY else bus
+    if not isinstance(backend, type) or not issubclass(backend, BaseBus):
+        raise ImproperlyConfigured(f"MCP['BUS'] names {named['BACKEND']}, which is no subclass of BaseBus.")
+    try:
+        inspect.signature(backend).bind(**options)
+    except TypeError as error:
+        raise ImproperlyConfigured(f"The OPTIONS of MCP['BUS'] do not fit {named['BACKEND']}: {error}.") from None
+    return backend(**options)
 
 
 @lru_cache(maxsize=1)
@@ -282,7 +300,7 @@ def layer_config(alias: str | None) -> JSON | None:
     Raises ImproperlyConfigured for an alias that is not there.
     """
     layers: dict[str, JSON] = getattr(settings, "CHANNEL_LAYERS", None) or {}
-    if alias is not None and alias not in layers:
+    if alias is not None and (not isinstance(alias, str) or alias not in layers):
         raise ImproperlyConfigured(f"MCP['BUS'] names {alias!r}, which is not in CHANNEL_LAYERS.")
     return layers.get(alias or ("mcp" if "mcp" in layers else "default"))
 

@@ -55,8 +55,9 @@ class PostgreSQLBus(BaseBus):
     """
 
     def __init__(self, database: str = "default", listen_database: str | None = None, channel: str = CHANNEL) -> None:
-        for name, alias in {"database": database, "listen_database": listen_database}.items():
-            if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+        for name, alias in {"database": database, "listen_database": listen_database or database}.items():
+            is_there = isinstance(alias, str) and alias in connections
+            if not is_there or connections[alias].vendor != "postgresql":
                 raise ImproperlyConfigured(
                     f"The {name} of MCP['BUS'] is {alias!r}, which is no PostgreSQL database of DATABASES."
                 )

@@ -54,10 +54,10 @@ class Permits:
     def forget(self, waiter: Waiter) -> None:
         """The waiter does not wait any more."""
         with self._lock:
-            line = self._waiting.get(waiter.key)
-            if line is not None and waiter in line:
-                line.remove(waiter)
-                if not line:
+            queue = self._waiting.get(waiter.key)
+            if queue is not None and waiter in queue:
+                queue.remove(waiter)
+                if not queue:
                     del self._waiting[waiter.key]
 
     def _lend(self) -> None:
@@ -71,11 +71,11 @@ class Permits:
             key = next((key for key in self._waiting if self._held[key] < self._share), None)
             if key is None or not self._free:
                 return None
-            line = self._waiting.pop(key)
-            waiter = line.popleft()
-            if line:
+            queue = self._waiting.pop(key)
+            waiter = queue.popleft()
+            if queue:
                 # At the end: the other principals have their turns before.
-                self._waiting[key] = line
+                self._waiting[key] = queue
             self._held[key] += 1
             self._free -= 1
             return waiter

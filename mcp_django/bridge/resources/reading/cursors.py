@@ -2,8 +2,10 @@
 
 A cursor is those values as a short text that nobody can forge and that only its own query takes: base64url of the
 values and of a MAC. The MAC also covers whether the values are compressed, and the query and the credential line,
-which are not in the text. The condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a,
-…)`` answers on all databases. Nulls are their own query, in the place where the database sorts them.
+which are not in the text.
+
+The condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a, …)`` answers on all
+databases. Nulls are their own query, in the place where the database sorts them.
 """
 
 from __future__ import annotations
@@ -49,24 +51,24 @@ _NULL, _TEXT, _INTEGER, _UUID, _MOMENT = range(5)
 _KIND_BITS = 3
 
 
-def make_cursor(values: Sequence[Any], digest: str, line: str) -> str | None:
+def make_cursor(values: Sequence[Any], digest: str, lineage: str) -> str | None:
     """The cursor of a page that ends with these values of the order; None if they are too long for one."""
     body, prefix = b"".join(map(_packed, values)), ""
     if len(body) > _SHORT_BYTES:
         body, prefix = zlib.compress(body), _COMPRESSED
-    signed = body + _mac(body, prefix + digest, line, settings.SECRET_KEY)
+    signed = body + _mac(body, prefix + digest, lineage, settings.SECRET_KEY)
     cursor = prefix + urlsafe_b64encode(signed).decode().rstrip("=")
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
 
-def read_values(cursor: str, digest: str, line: str) -> list[str | None]:
+def read_values(cursor: str, digest: str, lineage: str) -> list[str | None]:
     """The values in a cursor, each as a text or null. Raises InvalidQuery for a cursor that is not of this query."""
     try:
         prefix = _COMPRESSED if cursor.startswith(_COMPRESSED) else ""
         signed = _decoded(cursor.removeprefix(prefix))
         body, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-        if any(hmac.compare_digest(mac, _mac(body, prefix + digest, line, key)) for key in keys):
+        if any(hmac.compare_digest(mac, _mac(body, prefix + digest, lineage, key)) for key in keys):
             return list(_unpacked(zlib.decompress(body) if prefix else body))
     except (ValueError, zlib.error):
         pass
@@ -81,9 +83,9 @@ def invalid_cursor(cursor: str) -> InvalidQuery:
     return InvalidQuery.one("cursor", message, cursor)
 
 
-def _mac(body: bytes, digest: str, line: str, key: str | bytes) -> bytes:
+def _mac(body: bytes, digest: str, lineage: str, key: str | bytes) -> bytes:
     # The length keeps the end of a credential line from being taken for the beginning of the values.
-    signed = f"{digest}:{len(line)}:{line}:".encode() + body
+    signed = f"{digest}:{len(lineage)}:{lineage}:".encode() + body
     return hmac.digest(_derived_key(key), signed, "sha256")[:_MAC_BYTES]
 
 
@@ -162,9 +164,9 @@ def query_digest(*parts: Any) -> str:
     return hashlib.sha256(encode(parts)).hexdigest()[:24]
 
 
-def read_cursor(cursor: str, orders: Sequence[Order], digest: str, line: str) -> list[Any]:
+def read_cursor(cursor: str, orders: Sequence[Order], digest: str, lineage: str) -> list[Any]:
     """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
-    values = read_values(cursor, digest, line)
+    values = read_values(cursor, digest, lineage)
     try:
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
     except (ValueError, TypeError, ValidationError):

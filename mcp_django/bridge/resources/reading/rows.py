@@ -403,9 +403,8 @@ def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.
 
 
 def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.QuerySet[Any]) -> Record | None:
-    from mcp_django.bridge.resources.reading import (
-        serializers,  # DRF's serializers take their time to import, and few need them.
-    )
+    # DRF's serializers take their time to import, and few need them.
+    from mcp_django.bridge.resources.reading import serializers
 
     for instance in fetch(queryset[:1]):
         record = serializers.RecordSerializer(rights, instance)
