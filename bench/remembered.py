@@ -70,7 +70,7 @@ def _use(tokens: Sequence[str]) -> None:
     from mcp_django.exchange.exchange import inspection_exchange
     from mcp_django.exchange.requests import from_settings
     from mcp_django.protocol.envelope import Client
-    from mcp_django.push.sessions.store import StoredSession
+    from mcp_django.push.sessions.session_rows import StoredSession
 
     for token in tokens:
         request = from_settings()

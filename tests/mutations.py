@@ -60,7 +60,8 @@ SUBJECTS = {
     "tickets and limits": "access/tickets access/nonces access/origins access/throttling/throttles "
     "access/throttling/failures access/throttling/counters access/throttling/budgets transports/http/routes",
     "writes": "bridge/writes/*",
-    "uploads": "bridge/uploads/files bridge/uploads/names bridge/uploads/store transports/http/uploads server/uploads",
+    "uploads": "bridge/uploads/files bridge/uploads/names bridge/uploads/upload_rows transports/http/uploads "
+    "server/uploads",
     "duplex": "transports/lasting/duplex transports/lasting/duplex_request transports/lasting/lasting "
     "transports/lasting/admission transports/pacing transports/lasting/frames",
     "tools": "bridge/tools/catalog bridge/tools/actions bridge/tools/action_rows bridge/tools/confirmations "

@@ -54,5 +54,5 @@ def demo_user(request: HttpRequest) -> User:
 def _is_loopback(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
-    except ValueError:  # A Unix socket has no address, and a proxy stands before it.
+    except ValueError:  # A Unix socket has no address, and a proxy is in front of it.
         return False

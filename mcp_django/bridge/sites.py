@@ -24,6 +24,7 @@ from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__
+from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.declared.admin_form import has_list
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
 from mcp_django.bridge.declared.options import ModelMCP
@@ -33,15 +34,14 @@ from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tasks import framework
-from mcp_django.bridge.tasks.callers import can_own
 from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
 from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
 from mcp_django.bridge.tools.function import FunctionTool
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
+from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.resource import change_template
-from mcp_django.bridge.writes.store import URI as CHANGE_URI
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import existing_admin_sites, model_admins, served_admin_sites

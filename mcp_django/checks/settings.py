@@ -211,8 +211,8 @@ def _check_addresses() -> Iterator[CheckMessage]:
     proxied = [name for name in ("SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST") if getattr(settings, name)]
     if proxied and not get_conf().TRUSTED_PROXIES and (failure_rates() or "address" in throttles()):
         yield Warning(
-            f"{proxied[0]} says that a proxy stands before the server, and MCP['TRUSTED_PROXIES'] is 0. So all callers "
-            "have the proxy's address, and one of them can use up its limits for all.",
+            f"{proxied[0]} says that there is a proxy in front of the server, and MCP['TRUSTED_PROXIES'] is 0. So all "
+            "callers have the proxy's address, and one of them can use up its limits for all.",
             hint="Set TRUSTED_PROXIES to the number of proxies, or the limits of 'address' in THROTTLES to None.",
             id="mcp_django.W021",
         )

@@ -54,7 +54,7 @@ _NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the exten
 
 
 class TaskStarted(BaseException):
-    """Ends the run of a tool that goes on as a task. ``except Exception`` in a tool must not catch it."""
+    """Ends the run of a tool that continues as a task. ``except Exception`` in a tool must not catch it."""
 
 
 @dataclass(slots=True)

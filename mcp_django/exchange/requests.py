@@ -58,7 +58,7 @@ class Caller:
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
             f"request.mcp.{name} is there while a client's request is being answered: in a tool, an admin action, a "
-            "prompt, a resource, a completer, and in the hooks that are asked meanwhile. No client waits for an answer "
+            "prompt, a resource, a completer, and in the hooks that are asked during it. No client waits for an answer "
             "here, for example in a check before a push, so request.mcp has only the principal."
         )
 

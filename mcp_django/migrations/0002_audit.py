@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField(verbose_name='time')),
                 ('site', models.CharField(blank=True, max_length=50, verbose_name='site')),
                 ('kind', models.CharField(choices=[('call', 'call of a tool'), ('read', 'read of a resource'), ('prompt', 'prompt'), ('subscription', 'subscription'), ('completion', 'completion'), ('task', 'run of a task'), ('request', 'other request'), ('token', 'change of a token'), ('switch', 'change of a tool or a prompt'), ('lost', 'lines that were not written')], max_length=12, verbose_name='kind')),
-                ('outcome', models.CharField(choices=[('done', 'done'), ('failed', 'failed'), ('refused', 'refused'), ('asked', 'asked the user'), ('task', 'goes on as a task'), ('cancelled', 'cancelled'), ('unknown', 'unknown')], max_length=9, verbose_name='outcome')),
+                ('outcome', models.CharField(choices=[('done', 'done'), ('failed', 'failed'), ('refused', 'refused'), ('asked', 'asked the user'), ('task', 'continues as a task'), ('cancelled', 'cancelled'), ('unknown', 'unknown')], max_length=9, verbose_name='outcome')),
                 ('reason', models.CharField(blank=True, max_length=64, verbose_name='reason')),
                 ('user_id', models.CharField(blank=True, max_length=64, verbose_name='user id')),
                 ('user_name', models.CharField(blank=True, max_length=150, verbose_name='user')),

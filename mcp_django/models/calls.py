@@ -40,7 +40,7 @@ class Call(models.Model):
         FAILED = "failed", _("failed")
         REFUSED = "refused", _("refused")
         ASKED = "asked", _("asked the user")
-        TASK = "task", _("goes on as a task")
+        TASK = "task", _("continues as a task")
         CANCELLED = "cancelled", _("cancelled")
         #: The call was about to change data, and nothing is known of its end.
         UNKNOWN = "unknown", _("unknown")

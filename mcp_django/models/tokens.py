@@ -182,7 +182,7 @@ class AccessToken(models.Model):
         client refreshes, and for a wrong date.
         """
         if self.grant_id is not None:
-            raise ValidationError(_("An OAuth client has this token, and gets its successors by itself."))
+            raise ValidationError(_("An OAuth client has this token, and fetches its successors without your help."))
         alias = router.db_for_write(AccessToken)
         with transaction.atomic(using=alias):
             old = AccessToken.objects.using(alias).select_for_update().get(pk=self.pk)

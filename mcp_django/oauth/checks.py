@@ -118,7 +118,7 @@ def deployment_problems() -> Iterator[tuple[str, str]]:
         )
     if conf.TRUSTED_PROXIES and not settings.SECURE_PROXY_SSL_HEADER and parts.scheme != "https":
         yield (
-            "A proxy stands before the server without SECURE_PROXY_SSL_HEADER, so documents may name http URLs.",
+            "There is a proxy in front of the server and no SECURE_PROXY_SSL_HEADER, so documents may name http URLs.",
             "Set SECURE_PROXY_SSL_HEADER as your proxy sends it, or MCP['OAUTH_ORIGIN'] to your https origin.",
         )
     if conf.OAUTH_REGISTRATION == "open":

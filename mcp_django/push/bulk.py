@@ -14,7 +14,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat import queries
 from mcp_django.core.compat.connections import quoted
-from mcp_django.core.events import changes
+from mcp_django.core.events import changed_rows
 from mcp_django.core.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
 
@@ -107,7 +107,7 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         it had come later.
         """
         # Databases bound the values of one statement, SQLite to 32,766 (sqlite.org/limits.html).
-        limit = changes.MAX_CHANGED_KEYS
+        limit = changed_rows.MAX_CHANGED_KEYS
         attributes = sorted({attribute for _, attribute in targets if attribute is not None})
         if not queries.has_plain_rows(self):
             return work(self), None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.running.workers import run_patiently

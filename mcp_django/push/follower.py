@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.db import connections
 
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_django.core.events.bus import LocalBus, get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
@@ -28,7 +28,7 @@ from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Delivery, Listener
 from mcp_django.push.live_queries import LiveQueries
 from mcp_django.push.retries import Retries
-from mcp_django.push.sessions.store import remembered
+from mcp_django.push.sessions.session_rows import remembered
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.push.sweep import sweep
 from mcp_django.push.waiters import Waiters

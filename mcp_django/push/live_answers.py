@@ -25,7 +25,7 @@ from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.core.db.bounds import fetch
-from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.changed_rows import Changes, ModelChange
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode

@@ -11,14 +11,14 @@ from itertools import groupby
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.core.db.outages import is_outage
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import live_answers
 from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Prefetch
-from mcp_django.push.sessions.store import forget_answers
+from mcp_django.push.sessions.session_rows import forget_answers
 
 logger = logging.getLogger("mcp_django")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.bridge.resources import uris
 from mcp_django.conf import get_conf
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded

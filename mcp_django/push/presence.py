@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter
 
 from mcp_django.audit.lines import caller, chosen
 from mcp_django.bridge.resources.uris import kept_uri
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.publisher import publisher
 from mcp_django.core.running.workers import get_workers

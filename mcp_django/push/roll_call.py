@@ -14,7 +14,7 @@ from threading import Lock
 
 from mcp_django.core.events import native_threads
 from mcp_django.core.events.bus import BaseBus, LocalBus, get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.publisher import publisher
 from mcp_django.push import presence

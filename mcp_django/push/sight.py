@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from mcp_django.bridge.resources import catalog
 from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
 

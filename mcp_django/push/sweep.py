@@ -7,9 +7,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_django.bridge.uploads import store
+from mcp_django.bridge.uploads import upload_rows
 from mcp_django.conf import get_conf
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
@@ -58,7 +58,7 @@ async def look_at_tasks(hub: Hub) -> None:
 async def clear_uploads(turn: int) -> None:
     """Delete uploads that have expired, once in _UPLOADS_SECONDS."""
     if turn % round(_UPLOADS_SECONDS / min(max(get_conf().SWEEP_SECONDS, 0.1), _UPLOADS_SECONDS)) == 0:
-        await get_workers().run(store.sweep)
+        await get_workers().run(upload_rows.sweep)
 
 
 async def compare(hub: Hub, turn: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from mcp_django.access.throttling import throttles
-from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks import task_rows
 from mcp_django.bridge.tasks.shapes import detailed
 from mcp_django.core.db.outages import is_outage
 from mcp_django.core.running.workers import get_workers
@@ -83,7 +83,7 @@ def _changed_at(keys: Collection[str]) -> dict[str, datetime]:
     now = timezone.now()
     tasks = Task.objects.filter(pk__in=keys, expires_at__gt=now)
     for key, run in tasks.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
-        store.lose(key, run)
+        task_rows.lose(key, run)
     return dict(tasks.values_list("key", "updated_at"))
 
 
@@ -96,8 +96,8 @@ def _news_of(changed: Iterable[tuple[Listener, str]]) -> list[TaskNews]:
         task = rows.get(key)
         if task is not None and listener in principals:
             principal = principals[listener]
-            may_see = principal is not None and store.is_of(task, listener.site, principal)
-            is_last = task.state in store.ENDED
+            may_see = principal is not None and task_rows.is_of(task, listener.site, principal)
+            is_last = task.state in task_rows.ENDED
             if principal is not None and may_see:
                 throttles.spend_pushed(principal, listener.request, shapes[key])
             found.append(TaskNews(listener, key, task.updated_at, shapes[key] if may_see else None, is_last))

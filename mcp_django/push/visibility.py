@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.core.db.outages import is_outage
-from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.changed_rows import Changes, ModelChange
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.listeners import Listener

@@ -17,10 +17,10 @@ from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
+from mcp_django.bridge.callers import principal_of, request_from
 from mcp_django.bridge.sites import MCPSite, all_sites
-from mcp_django.bridge.tasks import store
-from mcp_django.bridge.tasks.answers import TaskAnswers
-from mcp_django.bridge.tasks.callers import principal_of, request_from
+from mcp_django.bridge.tasks import task_rows
+from mcp_django.bridge.tasks.task_answers import TaskAnswers
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -69,7 +69,7 @@ def cancelled_with(cancellation: Cancellation) -> Iterator[None]:
 
 def run(key: str) -> None:
     """Run the task, if it is still queued. Raises nothing but the exceptions that end a process."""
-    task = store.claim(key)
+    task = task_rows.claim(key)
     if task is None:
         return
     cancellation = Cancellation()
@@ -80,7 +80,7 @@ def run(key: str) -> None:
         with RunMonitor(task, cancellation) as monitor:
             _run(task, cancellation, monitor.set_message)
     except BaseException:
-        store.fail(task.key, task.run, InternalError())
+        task_rows.fail(task.key, task.run, InternalError())
         raise
 
 
@@ -94,13 +94,13 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
             exchange.usage.bytes = len(encode(result))
         # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
-            store.complete(task.key, task.run, result)
+            task_rows.complete(task.key, task.run, result)
             # Its bytes count when the client fetches them, or is sent them.
             throttles.spend(exchange, 0)
             return
     except InputRequired as asked:
         try:
-            store.ask(task.key, task.run, _requests(task, exchange, asked))
+            task_rows.ask(task.key, task.run, _requests(task, exchange, asked))
             return
         except LimitExceeded as raised:
             error = raised
@@ -115,9 +115,9 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
     if cancellation.expired:
         error = TaskTimedOut()
     elif cancellation.cancelled:
-        store.give_up(task.key, task.run)
+        task_rows.give_up(task.key, task.run)
         return
-    store.fail(task.key, task.run, error)
+    task_rows.fail(task.key, task.run, error)
 
 
 def _result(exchange: Exchange, task: Task) -> JSON:
@@ -143,7 +143,7 @@ def _check_size(what: str, value: Any, limit: int) -> None:
 
 
 def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tuple[str, str, JSON]]:
-    """The questions as ``store.ask`` takes them. Raises LimitExceeded."""
+    """The questions as ``task_rows.ask`` takes them. Raises LimitExceeded."""
     if task.rounds >= questions.MAX_ROUNDS:
         raise questions.too_many_rounds()
     found = []
@@ -251,12 +251,12 @@ class RunMonitor:
         key, run = self._task.key, self._task.run
         message, self._message = self._message, ""
         now = time.monotonic()
-        wanted = store.is_wanted(key, run)
+        wanted = task_rows.is_wanted(key, run)
         if wanted and now >= self._renew_at:
-            store.renew(key, run)
+            task_rows.renew(key, run)
             self._renew_at = now + self._renewal
         if wanted and message:
-            store.set_message(key, run, message)
+            task_rows.set_message(key, run, message)
         if now >= self._end_at:
             self._cancellation.expire()
         # A row that was never seen is in a transaction that is still open, such as that of a project's test.

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, StrictStr
 
-from mcp_django.bridge.tasks import answers, store
+from mcp_django.bridge.tasks import task_answers, task_rows
 from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tasks.shapes import detailed, task_json
 from mcp_django.conf import get_conf
@@ -30,29 +30,29 @@ def create(exchange: Exchange) -> JSON:
     from mcp_django.server.background import cancelled_with
 
     with cancelled_with(exchange.cancellation):
-        return {"resultType": "task", **task_json(store.create(exchange))}
+        return {"resultType": "task", **task_json(task_rows.create(exchange))}
 
 
 def get(exchange: Exchange) -> JSON:
     _check_capability(exchange)
-    return detailed(store.find(exchange.site, exchange.principal, exchange.params["taskId"]))
+    return detailed(task_rows.find(exchange.site, exchange.principal, exchange.params["taskId"]))
 
 
 def update(exchange: Exchange) -> JSON:
     """Store answers to open questions, and ignore others. Raises InvalidParams for a value that answers nothing."""
     _check_capability(exchange)
-    task = store.find(exchange.site, exchange.principal, exchange.params["taskId"])
+    task = task_rows.find(exchange.site, exchange.principal, exchange.params["taskId"])
     given = exchange.params["inputResponses"]
-    asked = {key: request for key, request in store.open_questions(task).items() if key in given}
+    asked = {key: request for key, request in task_rows.open_questions(task).items() if key in given}
     for key, request in asked.items():
-        answers.check_answer(key, request, given[key])
-    store.answer(task, {key: given[key] for key in asked})
+        task_answers.check_answer(key, request, given[key])
+    task_rows.answer(task, {key: given[key] for key in asked})
     return {}
 
 
 def cancel(exchange: Exchange) -> JSON:
     _check_capability(exchange)
-    store.cancel(store.find(exchange.site, exchange.principal, exchange.params["taskId"]))
+    task_rows.cancel(task_rows.find(exchange.site, exchange.principal, exchange.params["taskId"]))
     return {}
 
 
@@ -70,7 +70,7 @@ def watched(exchange: Exchange, wanted: JSON) -> list[str]:
         problem = f"may name at most {limit} tasks (MAX_SUBSCRIPTIONS)"
     if problem:
         raise InvalidParams(f"taskIds {problem}.", [field_error("notifications.taskIds", problem, ids)])
-    return [task.key for task in store.find_all(exchange.site, exchange.principal, dict.fromkeys(ids))]
+    return [task.key for task in task_rows.find_all(exchange.site, exchange.principal, dict.fromkeys(ids))]
 
 
 def _check_capability(exchange: Exchange) -> None:

@@ -17,7 +17,7 @@ from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.sites import site as default_site
-from mcp_django.bridge.uploads import names, store
+from mcp_django.bridge.uploads import names, upload_rows
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange import scopes as known_scopes
@@ -32,7 +32,7 @@ from mcp_django.protocol.envelope import (
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
 from mcp_django.server.uploads import check_takes_files
-from mcp_django.test.answers import Answerer, Elicit, Sample
+from mcp_django.test.answerer import Answerer, Elicit, Sample
 from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, refusal, result_of
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
@@ -146,8 +146,8 @@ class MCPClient:
             except MCPError as error:
                 raise ProtocolError(error.to_json(era_of(self.revision))) from None
             media_type = names.media_type(content_type, name)
-            upload = store.begin(site, principal, names.file_name(name, media_type), media_type, len(content))
-            store.add(upload, 0, BytesIO(content), len(content))
+            upload = upload_rows.begin(site, principal, names.file_name(name, media_type), media_type, len(content))
+            upload_rows.add(upload, 0, BytesIO(content), len(content))
         return upload.uri
 
     def read(self, uri: str) -> ResourceResult:

@@ -13,7 +13,7 @@ from mcp_django.push.hub import MAX_WATCHED_BYTES, Hub, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.push.subscriptions import Subscription
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from mcp_django.access.authentication import (
     principals,
     read_together,
 )
-from mcp_django.bridge.tasks.callers import principal_of
+from mcp_django.bridge.callers import principal_of
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.exchange.audience import normal_origin, resource_of
 from mcp_django.exchange.principals import Principal
@@ -297,7 +297,7 @@ def test_a_ticket_has_the_scopes_of_the_token_that_asked_for_it(users: Users) ->
 def test_a_token_of_a_grant_is_not_rolled_by_hand(users: Users) -> None:
     token, _ = token_by(make_grant(users.viewer))
 
-    with pytest.raises(ValidationError, match="gets its successors by itself"):
+    with pytest.raises(ValidationError, match="fetches its successors without your help"):
         token.roll()
 
 

@@ -167,7 +167,7 @@ def test_a_mistake_is_told_with_its_remedy() -> None:
         (["--since", "999999999w"], "--since: '999999999w' is no moment."),
         (["--since", "0001-01-01"], "--since: '0001-01-01' is no moment."),
         (["--since", "1y"], "--since: '1y' is no moment."),
-        (["--follow", "--until", "1h"], "--follow goes on until Ctrl-C: leave out --until."),
+        (["--follow", "--until", "1h"], "--follow runs until Ctrl-C: leave out --until."),
         (["--clear", "--user", "ada"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --user."),
         (["--clear", "--since", "1h"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --since."),
         (["--clear", "--json"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --json."),
@@ -380,14 +380,14 @@ def old_and_new(count: int, days: float = 91) -> tuple[list[int], list[int]]:
 def test_clear_deletes_what_is_older_than_audit_days_alone(settings: Any) -> None:
     _, (today, of_89_days) = old_and_new(3)
 
-    assert run("--clear") == ("3 lines older than 90 days were deleted.\n", "")
+    assert run("--clear") == ("Older than 90 days, and deleted: lines: 3, changes by agents: 0.\n", "")
     assert set(Call.objects.values_list("pk", flat=True)) == {today, of_89_days}
     settings.MCP = {**settings.MCP, "AUDIT_DAYS": 7}
-    assert run("--clear")[0] == "1 lines older than 7 days were deleted.\n"
+    assert run("--clear")[0] == "Older than 7 days, and deleted: lines: 1, changes by agents: 0.\n"
     for days in (0, None, -1):
         settings.MCP = {**settings.MCP, "AUDIT_DAYS": days}
         make_call(at=timezone.now() - timedelta(days=9_999))
-        assert run("--clear")[0] == "AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.\n"
+        assert run("--clear")[0] == "AUDIT_DAYS keeps all lines. Nothing was deleted.\n"
     assert Call.objects.count() == 4
 
 
@@ -406,7 +406,7 @@ def test_clear_deletes_in_batches_and_a_terminal_shows_the_progress(monkeypatch:
 
     shown = err.getvalue().replace("\x1b[K", "").split("\r")[1:]
     assert shown == [f"{count} of 5 lines are deleted." for count in (2, 4, 5)] + [""]
-    assert out.getvalue() == "5 lines older than 90 days were deleted.\n"
+    assert out.getvalue() == "Older than 90 days, and deleted: lines: 5, changes by agents: 0.\n"
 
 
 def test_lines_that_are_written_meanwhile_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,4 +449,4 @@ def test_a_batch_that_another_process_prevents_is_tried_again_a_few_times(monkey
             run("--clear")
 
     failing(monkeypatch, clearing._ATTEMPTS - 1)
-    assert run("--clear")[0].startswith("3 lines")
+    assert run("--clear")[0].endswith("lines: 3, changes by agents: 0.\n")

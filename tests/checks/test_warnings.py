@@ -336,4 +336,6 @@ def test_w021_a_proxy_whose_address_all_callers_have() -> None:
         with override_settings(MCP=values):
             assert of("W021") == [], values
         assert len(found) == count, values
-        assert all("SECURE_PROXY_SSL_HEADER says that a proxy stands before the server" in one.msg for one in found)
+        assert all(
+            "SECURE_PROXY_SSL_HEADER says that there is a proxy in front of the server" in one.msg for one in found
+        )

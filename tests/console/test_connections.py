@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from mcp_django.audit.recorder import recorder
 from mcp_django.core.events.bus import LocalBus, get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.payloads import MAX_BYTES, write
 from mcp_django.models import Call, Session, Task

@@ -85,7 +85,7 @@ def test_a_person_logs_in_sees_who_asks_and_connects_a_program(page: Page, serve
     page.get_by_role("heading", name="Connect an app").wait_for()
     assert page.locator(".client strong").inner_text() == "claude.ai"
     assert "calls itself “Claude Code”" in page.locator(".client").inner_text()
-    assert "Go on only if you have started this login yourself" in page.locator(".warning").inner_text()
+    assert "Continue only if you have started this login yourself" in page.locator(".warning").inner_text()
     assert page.get_by_label("Read").is_checked()
     assert not page.get_by_label("Run").is_checked()
     assert page.locator("main").evaluate("one => getComputedStyle(one).borderTopLeftRadius") == "12px"

@@ -47,8 +47,8 @@ def test_a_program_that_registered_itself_has_no_host_and_goes_on_only_if_its_pe
 
     assert "An app that has registered itself calls itself “My program”" in found
     assert between(LIMITS, "Connect", found) == [
-        "The answer goes to a program on your own device (localhost:51234). Go on only if you have started this login "
-        "yourself, a moment ago."
+        "The answer goes to a program on your own device (localhost:51234). Continue only if you have started this "
+        "login yourself, a moment ago."
     ]
 
 

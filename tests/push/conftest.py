@@ -12,7 +12,7 @@ from django.db import connection
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django.core.events.bus import LocalBus, get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
 from mcp_django.models import Tool
 from mcp_django.push.hub import Hub, _hubs

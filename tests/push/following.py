@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mcp_django.core.events.bus import BaseBus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.push.follower import Follower
 from tests.support.loop import LoopThread
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, ModelMCP, site
 from mcp_django.access.authentication import authenticate
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.push import hub as hubs
 from mcp_django.push import visibility

@@ -13,7 +13,7 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from mcp_django.core.events.transaction import current
 from tests.push.conftest import Heard
 from tests.shop.models import Tag
@@ -168,7 +168,7 @@ def test_a_raw_save_is_told_without_a_query_of_ours(heard: Heard, django_assert_
 def test_more_rows_than_max_changed_keys_are_told_as_the_model(
     heard: Heard, monkeypatch: pytest.MonkeyPatch, rows: int, change: ModelChange
 ) -> None:
-    monkeypatch.setattr("mcp_django.core.events.changes.MAX_CHANGED_KEYS", 5)
+    monkeypatch.setattr("mcp_django.core.events.changed_rows.MAX_CHANGED_KEYS", 5)
     heard.join()
 
     with transaction.atomic():

@@ -15,7 +15,7 @@ from django.db.utils import ConnectionDoesNotExist
 import mcp_django
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.push.hub import Hub
 from tests.push.conftest import Heard, acknowledged, assert_nothing_but, listen, watch
 from tests.shop.models import Product

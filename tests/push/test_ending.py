@@ -21,7 +21,7 @@ from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.push import credentials
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Listener
-from mcp_django.push.sessions.store import _digest
+from mcp_django.push.sessions.session_rows import _digest
 from tests.push.conftest import SUBSCRIPTION_ID, assert_nothing_but, updated, watch
 from tests.support.asking import request_of
 from tests.support.data import Users, token_of

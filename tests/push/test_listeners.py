@@ -116,7 +116,7 @@ def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: 
 def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.core.events.changes.MAX_CHANGED_KEYS", 3)
+    monkeypatch.setattr("mcp_django.core.events.changed_rows.MAX_CHANGED_KEYS", 3)
     watching = watch(admin, MODERN, "db://flights/flight/1", "db://flights/flight/12", "db://flights/flight")
 
     with transaction.atomic():

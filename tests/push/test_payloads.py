@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_django.core.events import payloads
-from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.changed_rows import Changes, ModelChange
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 
 

@@ -19,7 +19,7 @@ from demo_project.flights.models import Airline, Flight
 from mcp_django import MCPSite, site
 from mcp_django.access import overrides, user_permissions
 from mcp_django.access.authentication import authenticate, principals
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken
 from mcp_django.push.listeners import Listener

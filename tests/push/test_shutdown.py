@@ -18,7 +18,7 @@ import asyncio, signal, sys, time
 from types import SimpleNamespace
 import django
 django.setup()
-from mcp_django.transports.servers import shutdown
+from mcp_django.transports.asgi_servers import shutdown
 from mcp_django.push.hub import get_hub
 
 shutdown._END_SECONDS = 0.3

@@ -18,7 +18,7 @@ from django.db import connection, models, transaction
 import mcp_django
 from demo_project.flights.models import Flight
 from mcp_django.core.events import bus as buses
-from mcp_django.core.events.changes import Changes, ModelChange
+from mcp_django.core.events.changed_rows import Changes, ModelChange
 from mcp_django.core.events.postgresql import PostgreSQLBus
 from mcp_django.push import triggers
 from tests.push.channels import Channel, Event, changed, connect, listening, removed, wrote

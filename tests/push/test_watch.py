@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.bridge.sites import registry_changed
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from mcp_django.push.receivers import watch
 from tests.push.conftest import Heard
 from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched

@@ -13,7 +13,7 @@ from mcp_django.core.events.controls import ControlKind
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.events.transaction import note_control
 from mcp_django.models import CallStream, Session
-from mcp_django.push.sessions.store import remembered
+from mcp_django.push.sessions.session_rows import remembered
 from tests.axes import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.peers import LEGACY, ASGIPeer, HTTPPeer

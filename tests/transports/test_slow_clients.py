@@ -12,8 +12,8 @@ import pytest
 
 from mcp_django.core.compat.servers import transport_below
 from mcp_django.push import hub as hubs
+from mcp_django.transports.asgi_servers.wire import Wire
 from mcp_django.transports.lasting import admission, lasting
-from mcp_django.transports.servers.wire import Wire
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
@@ -333,7 +333,7 @@ def test_what_daphne_keeps_for_a_client_is_waited_for(
 ) -> None:
     transport, wire = daphne
     # It looks at each turn of the loop.
-    monkeypatch.setattr("mcp_django.transports.servers.wire._ASK_SECONDS", 0)
+    monkeypatch.setattr("mcp_django.transports.asgi_servers.wire._ASK_SECONDS", 0)
 
     async def write() -> list[bool]:
         writing = asyncio.ensure_future(wire.send(b"x" * 100_000))

@@ -116,7 +116,7 @@ def _end(request: MCPRequest, admin: ModelAdmin[Any], response: HttpResponseRedi
         url = urljoin(changelist or "", location)
     else:
         raise ToolError(
-            f"The action goes on at {location[:_REASON_CHARS]}, where a person must finish it. {_ROLLED_BACK}"
+            f"The action continues at {location[:_REASON_CHARS]}, where a person must finish it. {_ROLLED_BACK}"
         )
     return [f"See {url}"] if url else []
 

@@ -48,7 +48,7 @@ _LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MAX_NAME = 64
-_FILTER = "In the place of ids, as in find_records."
+_FILTER = "Instead of ids, as in find_records."
 _FIRST_CALL = " Shows the rows first."
 _AGAIN = "Call again with the filter alone, and then with the token of that answer."
 _CONFIRM: JSON = {

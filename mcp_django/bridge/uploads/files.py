@@ -12,7 +12,7 @@ from django.core.exceptions import DisallowedHost
 from django.core.files.uploadedfile import UploadedFile
 from django.urls import NoReverseMatch, reverse
 
-from mcp_django.bridge.uploads import store
+from mcp_django.bridge.uploads import upload_rows
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.audience import origin
@@ -90,8 +90,8 @@ class StoredUpload(UploadedFile):  # type: ignore[type-arg]
             suffix=f".upload{suffix}", dir=settings.FILE_UPLOAD_TEMP_DIR
         )
         try:
-            for part in store.parts_of(self.upload).filter(is_there=True):
-                with store.storage().open(part.stored, "rb") as stored:
+            for part in upload_rows.parts_of(self.upload).filter(is_there=True):
+                with upload_rows.storage().open(part.stored, "rb") as stored:
                     while chunk := stored.read(_CHUNK):
                         copy.write(chunk)
             copy.flush()
@@ -113,7 +113,7 @@ def open_upload(exchange: Exchange, uri: str) -> StoredUpload:
     An upload of somebody else, an incomplete one and an expired one count as not existing.
     """
     key = uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else ""
-    found = store.find(exchange.site, exchange.principal, key)
+    found = upload_rows.find(exchange.site, exchange.principal, key)
     if found is None or not found.is_complete:
         raise LookupError(uri)
     file = StoredUpload(found)
@@ -143,4 +143,4 @@ def keep_files(exchange: Exchange, until: datetime) -> None:
     """Keep the uploads that the call has opened until then, since its change may be made later."""
     for file in exchange.files:
         if isinstance(file, StoredUpload):
-            store.keep(file.upload, until)
+            upload_rows.keep(file.upload, until)

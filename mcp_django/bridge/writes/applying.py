@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json
 
+from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.tasks.callers import can_own
 from mcp_django.bridge.tools import confirmations
 from mcp_django.bridge.uploads.files import keep_files
-from mcp_django.bridge.writes import deletions, proposals, store
-from mcp_django.bridge.writes.answers import answer_of, can_begin_again, url_of, waits
+from mcp_django.bridge.writes import change_rows, deletions, proposals
+from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of, waits
 from mcp_django.bridge.writes.run import Run, StaleView
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.questions import digest
@@ -109,23 +109,23 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
     check = partial(_checked, exchange, operation, arguments)
     proposed = check()
     if known is not None:
-        is_mine = store.claim(known)
+        is_mine = change_rows.claim(known)
     else:
         must_wait = proposed.consent == "ask" and not _is_agreed(exchange, proposed, arguments)
         if must_wait:
             _check_can_wait(exchange, arguments)
-        known = store.make(exchange, operation, proposed.rights.label, proposed.keys, arguments, waits=must_wait)
+        known = change_rows.make(exchange, operation, proposed.rights.label, proposed.keys, arguments, waits=must_wait)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
             return answer_of(exchange, known)
         is_mine = known is not None
     if known is not None and is_mine:
-        with suppress(store.Overtaken):
+        with suppress(change_rows.Overtaken):
             return Run(exchange, known, check, has_waited=False).write()
     # Another call with the same token was faster.
     known = _confirmed(exchange, operation, arguments)
     if known is None:
-        raise ToolError("Another call with this token has failed meanwhile. Nothing was changed. Call again.")
+        raise ToolError("Another call with this token failed at the same time. Nothing was changed. Call again.")
     return _repeated(exchange, known)
 
 
@@ -143,11 +143,11 @@ def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
 
     operation, arguments = _waiting(waiting)
     check()
-    if not store.claim(waiting):
+    if not change_rows.claim(waiting):
         raise NotWaiting
     try:
         return Run(exchange, waiting, check, has_waited=True).write()
-    except store.Overtaken:
+    except change_rows.Overtaken:
         raise NotWaiting from None
 
 
@@ -177,7 +177,7 @@ def shown_as(proposed: Proposed) -> str:
 
 def _confirmed(exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
     try:
-        return store.confirmed_by(arguments["confirm"], exchange, operation, arguments)
+        return change_rows.confirmed_by(arguments["confirm"], exchange, operation, arguments)
     except LookupError:
         raise confirmations.refused(f"This is no token for this call. {_AGAIN}") from None
 
@@ -209,7 +209,7 @@ def _is_agreed(exchange: Exchange, proposed: Proposed, arguments: JSON) -> bool:
 
 
 def _question(proposed: Proposed, reason: str | None) -> str:
-    why = f"\n\nThe agent says why: {printable(reason)[: store.MAX_REASON]}" if reason else ""
+    why = f"\n\nThe agent says why: {printable(reason)[: change_rows.MAX_REASON]}" if reason else ""
     text, room = proposed.question(), _MAX_QUESTION - len(why)
     return (text if len(text) <= room else text[: room - len(_CUT)] + _CUT) + why
 

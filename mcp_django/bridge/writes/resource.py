@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.writes import answers, store
+from mcp_django.bridge.writes import change_rows, outcomes
 from mcp_django.bridge.writes.tools import GetChange
 from mcp_django.types import JSON
 
@@ -29,7 +29,7 @@ class ChangeTemplate(FunctionTemplate):
 
 def change_template(site: Any) -> ChangeTemplate:
     return ChangeTemplate(
-        uri=store.URI,
+        uri=change_rows.URI,
         name="change",
         function=_read,
         title="A change that you proposed",
@@ -42,5 +42,5 @@ def change_template(site: Any) -> ChangeTemplate:
 
 def _read(request: MCPRequest, change: str) -> JSON | None:
     exchange = cast("Exchange", request.mcp)
-    found = store.find(exchange.site, exchange.principal, change)
-    return None if found is None else answers.answer_of(exchange, found)
+    found = change_rows.find(exchange.site, exchange.principal, change)
+    return None if found is None else outcomes.answer_of(exchange, found)

@@ -13,8 +13,8 @@ from django.db import connections, router, transaction
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tools.history import by_agent
-from mcp_django.bridge.writes import store
-from mcp_django.bridge.writes.answers import answer_of, is_one_database, text_of
+from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.writes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.core.compat.connections import can_lock_rows
 from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError
@@ -67,8 +67,8 @@ class Run:
         with transaction.atomic(using=alias):
             transaction.on_commit(self._commit, using=alias)
             if is_one:
-                store.mark_applied(claimed)
-            _lock(model, alias, store.keys_of(claimed))
+                change_rows.mark_applied(claimed)
+            _lock(model, alias, change_rows.keys_of(claimed))
             proposed = self._check()
             throttles.admit_writes(exchange, proposed.row_count)
             exchange.usage.change(claimed.model, proposed.keys)
@@ -76,9 +76,9 @@ class Run:
             result = {"status": "applied", "change": claimed.key, **proposed.apply(by)}
             if claimed.operation == "create":
                 exchange.usage.change(claimed.model, proposed.keys)
-            self._result, self._keys = result, proposed.keys or store.keys_of(claimed)
+            self._result, self._keys = result, proposed.keys or change_rows.keys_of(claimed)
             if is_one:
-                store.keep_result(claimed, self._keys, result)
+                change_rows.keep_result(claimed, self._keys, result)
         if not is_one:
             self._write_down()
         return result
@@ -89,8 +89,8 @@ class Run:
 
     def _write_down(self) -> None:
         """Record the result after the transaction of the rows, which are in another database."""
-        store.mark_applied(self._change)
-        store.keep_result(self._change, self._keys, self._result or {})
+        change_rows.mark_applied(self._change)
+        change_rows.keep_result(self._change, self._keys, self._result or {})
 
     def _settled(self, error: BaseException) -> JSON | None:
         """Settle what is stored after an error. Returns the answer if the change was, or may be, written; else None."""
@@ -108,14 +108,14 @@ class Run:
             if self._is_committed:
                 self._write_down()
             else:
-                store.lose(self._change)
-            return store.again(self._change)
+                change_rows.lose(self._change)
+            return change_rows.again(self._change)
         if self._has_waited and isinstance(error, StaleView | MCPError):
-            store.wait_again(self._change)
+            change_rows.wait_again(self._change)
         else:
             why = RequestTimedOut() if self._exchange.cancellation.expired else error
-            store.give_up(self._change, text_of(why), has_waited=self._has_waited)
-        known = store.again(self._change) if ends else None
+            change_rows.give_up(self._change, text_of(why), has_waited=self._has_waited)
+        known = change_rows.again(self._change) if ends else None
         return known if known is not None and known.state == State.APPLIED else None
 
 

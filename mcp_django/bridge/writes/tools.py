@@ -19,7 +19,7 @@ from mcp_django.bridge.tools import catalog, confirmations
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
-from mcp_django.bridge.writes import access, answers, applying, deletions, descriptions, store
+from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, outcomes
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
 from mcp_django.protocol.json_schema.schema import Schema
@@ -40,7 +40,7 @@ _ROWS: JSON = {
     '{"pk": .., "delete": true} deletes; others stay.',
 }
 _CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
-_REASON: JSON = {"type": "string", "maxLength": store.MAX_REASON, "description": "Why, for people."}
+_REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 
 
 class WriteTool(BaseTool):
@@ -210,13 +210,13 @@ class GetChange(_Reading):
     required = ("change",)
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
-        found = store.find(exchange.site, exchange.principal, arguments["change"])
+        found = change_rows.find(exchange.site, exchange.principal, arguments["change"])
         if found is None:
             raise ToolError(
                 "There is no such change.",
                 [field_error("change", "is not the number of a change of yours.", arguments["change"])],
             )
-        return answers.answer_of(exchange, found)
+        return outcomes.answer_of(exchange, found)
 
 
 _OPERATIONS: tuple[type[_Operation], ...] = (CreateRecord, UpdateRecord, DeleteRecord)

@@ -22,14 +22,14 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
-from mcp_django.bridge.writes import answers, store
+from mcp_django.bridge.writes import change_rows, outcomes
 from mcp_django.bridge.writes.applying import NotWaiting
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.console.admin.base import FilteredAdmin
 from mcp_django.console.admin.links import object_link
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Change
-from mcp_django.server import changes
+from mcp_django.server import waiting_changes
 from mcp_django.types import JSON
 
 #: Keys that a line of the list names.
@@ -87,7 +87,7 @@ class ChangeAdmin(FilteredAdmin):
 
     @admin.display(description=_("what"))
     def what(self, change: Change) -> str:
-        keys = store.keys_of(change)
+        keys = change_rows.keys_of(change)
         named = ", ".join(keys[:_NAMED_KEYS])
         if more := len(keys) - _NAMED_KEYS if len(keys) > _NAMED_KEYS else 0:
             named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
@@ -95,11 +95,11 @@ class ChangeAdmin(FilteredAdmin):
 
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, change: Change) -> str:
-        if answers.waits(change):
+        if outcomes.waits(change):
             return str(Change.State.WAITING.label)
-        if change.state == Change.State.WRITING and store.lease_is_over(change):
+        if change.state == Change.State.WRITING and change_rows.lease_is_over(change):
             return gettext("its end is not known")
-        return str(Change.State(store.state_of(change)).label)
+        return str(Change.State(change_rows.state_of(change)).label)
 
     @admin.display(description=_("user"), ordering="user_name")
     def by_user(self, change: Change) -> str:
@@ -143,7 +143,7 @@ class ChangeAdmin(FilteredAdmin):
 
     def _linked(self, request: HttpRequest, change: Change) -> str:
         """The records of a change, with links to those that the viewer may see."""
-        keys = store.keys_of(change)
+        keys = change_rows.keys_of(change)
         try:
             model = apps.get_model(change.model)
         except LookupError:
@@ -166,7 +166,7 @@ class ChangeAdmin(FilteredAdmin):
             self._apply(request, change, request.POST.get("digest", ""))
         elif "_reject" not in request.POST:
             return HttpResponseBadRequest("Make the change, or reject it.")
-        elif answers.waits(change) and store.reject(change, note or gettext("Its user rejected it.")):
+        elif outcomes.waits(change) and change_rows.reject(change, note or gettext("Its user rejected it.")):
             messages.success(request, gettext("The change was rejected. Nothing was changed."))
         else:
             messages.warning(request, gettext("This change does not wait any more."))
@@ -174,12 +174,14 @@ class ChangeAdmin(FilteredAdmin):
 
     def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
         try:
-            changes.apply(change, digest)
+            waiting_changes.apply(change, digest)
         except StaleView:
-            messages.warning(request, gettext("The records have changed meanwhile. Look at the change again."))
+            messages.warning(
+                request, gettext("The records have changed since you opened this page. Look at the change again.")
+            )
         except NotWaiting:
             messages.warning(request, gettext("This change does not wait any more."))
-        except changes.CannotApply as error:
+        except waiting_changes.CannotApply as error:
             messages.error(request, str(error))
         else:
             messages.success(request, gettext("The change was made."))
@@ -193,13 +195,13 @@ def _shown(change: Change) -> JSON:
     """What the page shows to the user of a change: what it would do now, or what it has done."""
     if change.state == Change.State.APPLIED:
         return {"effect": _effect(from_json(change.result))} if change.result else {}
-    if not answers.waits(change):
+    if not outcomes.waits(change):
         return {}
     try:
-        preview, digest = changes.shown(change)
+        preview, digest = waiting_changes.shown(change)
     except NotWaiting:
         return {}
-    except changes.CannotApply as error:
+    except waiting_changes.CannotApply as error:
         return {"problem": str(error), "waits": True}
     return {"effect": _effect(preview), "digest": digest, "waits": True}
 

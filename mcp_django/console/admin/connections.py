@@ -21,12 +21,12 @@ from django.utils.translation import gettext
 
 from mcp_django.access.trail import note_ending
 from mcp_django.audit.lines import chosen
-from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks import task_rows
 from mcp_django.conf import get_conf
 from mcp_django.models import Session, Task
 from mcp_django.push.presence import ConnectedClient
 from mcp_django.push.roll_call import ask_everybody
-from mcp_django.push.sessions.store import StoredSession
+from mcp_django.push.sessions.session_rows import StoredSession
 from mcp_django.types import JSON
 
 #: How many stored sessions, and tasks, the page lists: the newest.
@@ -90,7 +90,7 @@ def _sessions() -> QuerySet[Session]:
 
 
 def _tasks() -> QuerySet[Task]:
-    return Task.objects.filter(state__in=store.OPEN, expires_at__gt=timezone.now()).order_by("-created_at", "-pk")
+    return Task.objects.filter(state__in=task_rows.OPEN, expires_at__gt=timezone.now()).order_by("-created_at", "-pk")
 
 
 def _stored_sessions(request: HttpRequest) -> list[Stored]:
@@ -157,7 +157,7 @@ def end(request: HttpRequest, what: str, named: str) -> str | None:
         note_ending(what, session.site, _client_of(session), session.principal_key)
         return gettext("The session has ended.")
     task = _find(request, _tasks(), named) if what == "task" else None
-    if task is None or not store.cancel(task, "Cancelled in the admin."):
+    if task is None or not task_rows.cancel(task, "Cancelled in the admin."):
         return None
     note_ending("task", task.site, task.tool, task.principal_key)
     return gettext("The task has ended.")

@@ -74,7 +74,7 @@ class Answer:
 
     @property
     def needs_client(self) -> bool:
-        """Whether the tool asks its user, or goes on as a task. Both need a real client."""
+        """Whether the tool asks its user, or continues as a task. Both need a real client."""
         return bool(self.message.get("error", {}).get("code") == MissingCapability.code)
 
     @property

@@ -32,7 +32,7 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
-    from mcp_django.core.events.changes import Changes
+    from mcp_django.core.events.changed_rows import Changes
     from mcp_django.core.events.controls import ControlSet
 
 

@@ -24,7 +24,7 @@ from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 from mcp_django.core.compat.connections import before_commit, connection_parameters, driver_errors
 from mcp_django.core.events import payloads
 from mcp_django.core.events.bus import CHANNEL, BaseBus, get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
 from mcp_django.core.events.transaction import unpublished
 from mcp_django.types import JSON

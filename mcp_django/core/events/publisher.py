@@ -21,7 +21,7 @@ from mcp_django.core.events.queue import EventQueue, MergedEvent
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.core.events.changes import Changes
+    from mcp_django.core.events.changed_rows import Changes
     from mcp_django.core.events.controls import ControlSet
 
 logger = logging.getLogger("mcp_django")

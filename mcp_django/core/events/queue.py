@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_django.core.events import native_threads
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
 
 #: With more items than this, the thread that adds one merges them. A merged event is bounded by MAX_CHANGED_KEYS for

@@ -15,7 +15,7 @@ from django.db import connections
 
 from mcp_django.core.compat.connections import on_commit_count, on_commit_functions, on_commit_place, savepoint_branch
 from mcp_django.core.events.bus import get_bus
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.core.events.publisher import publisher
 

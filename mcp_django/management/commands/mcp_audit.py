@@ -77,7 +77,7 @@ class Command(BaseCommand):
 
     def _follow(self, options: dict[str, Any]) -> None:
         if options["until"] is not None:
-            raise CommandError("--follow goes on until Ctrl-C: leave out --until.")
+            raise CommandError("--follow runs until Ctrl-C: leave out --until.")
         calls = _narrowed(options)
         follower = Follower(calls)
         self._print_heading(options)
@@ -108,7 +108,7 @@ class Command(BaseCommand):
             raise CommandError(f"--clear deletes all lines that are older than AUDIT_DAYS: leave out {given[0]}.")
         days = get_conf().AUDIT_DAYS
         if not days or days < 0:
-            self.stdout.write("AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.")
+            self.stdout.write("AUDIT_DAYS keeps all lines. Nothing was deleted.")
             return
         end = timezone.now() - timedelta(days=days)
         changes = sum(clear_in_batches(Change.objects.filter(created_at__lt=end)))
@@ -118,8 +118,7 @@ class Command(BaseCommand):
             deleted += count
             self._show_progress(f"{deleted:,} of {max(total, deleted):,} lines are deleted.")
         self._show_progress("")
-        more = f" and {changes:,} changes by agents" if changes else ""
-        self.stdout.write(f"{deleted:,} lines{more} older than {days} days were deleted.")
+        self.stdout.write(f"Older than {days} days, and deleted: lines: {deleted:,}, changes by agents: {changes:,}.")
 
     def _show_progress(self, text: str) -> None:
         """Overwrite the last line of a terminal."""

@@ -26,7 +26,7 @@ from mcp_django.protocol.errors import SessionNotFound
 from mcp_django.protocol.jsonrpc import RequestId, encode
 
 if TYPE_CHECKING:
-    from mcp_django.push.sessions.store import StoredSession
+    from mcp_django.push.sessions.session_rows import StoredSession
 
 #: How long the events of a request's stream are kept for a client that lost its connection.
 _KEPT_SECONDS = 300

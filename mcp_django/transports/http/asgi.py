@@ -13,6 +13,9 @@ from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.asgi_servers.watchdog import reading_client
+from mcp_django.transports.asgi_servers.wire import Wire
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, LargeBody
 from mcp_django.transports.http.formats import JSON_FORMAT, accepted_format
 from mcp_django.transports.http.headers import Headers
@@ -26,9 +29,6 @@ from mcp_django.transports.http.messages import (
 )
 from mcp_django.transports.http.routes import VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
-from mcp_django.transports.servers.watchdog import reading_client
-from mcp_django.transports.servers.wire import Wire
 from mcp_django.types import Receive, Scope, Send
 
 #: How long an answer may take before the client is watched, in case it leaves.

@@ -22,7 +22,7 @@ from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
-from mcp_django.push.sessions.store import StoredSession
+from mcp_django.push.sessions.session_rows import StoredSession
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.transports.http import headers as mcp_headers

@@ -25,7 +25,7 @@ from mcp_django.push.collectors import Collector
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.sessions import polls, streams
-from mcp_django.push.sessions.store import StoredSession
+from mcp_django.push.sessions.session_rows import StoredSession
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.headers import Headers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from mcp_django.bridge.uploads import store
+from mcp_django.bridge.uploads import upload_rows
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import Tally
 from mcp_django.protocol.errors import Overloaded
@@ -99,7 +99,7 @@ async def read_body(reception: Reception, body: BodyOfLoop, key: str) -> None:
             raise Overloaded("Too many uploads come at the same time. Try again in a moment.")
         _being_read.add(key, 1)
     try:
-        async with asyncio.timeout(store.SECONDS):
+        async with asyncio.timeout(upload_rows.SECONDS):
             async for chunk in body.chunks():
                 await asyncio.to_thread(reception.write, chunk)
     finally:
@@ -117,7 +117,7 @@ def wrong_range(upload: Upload) -> HTTPError:
     total = "*" if upload.total is None else upload.total
     return HTTPError(
         HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-        f"{upload.size} bytes are there. Go on with the next one.",
+        f"{upload.size} bytes are there. Continue with the next one.",
         {**range_of(upload), "Content-Range": f"bytes */{total}"},
     )
 

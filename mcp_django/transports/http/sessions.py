@@ -15,7 +15,7 @@ from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitia
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.sessions import streams
-from mcp_django.push.sessions.store import StoredSession
+from mcp_django.push.sessions.session_rows import StoredSession
 from mcp_django.push.sessions.stored_questions import answer_question
 from mcp_django.server.dispatch import respond
 from mcp_django.transports.http import headers as mcp_headers

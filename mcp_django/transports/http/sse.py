@@ -27,11 +27,11 @@ from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, Se
 from mcp_django.push.hub import get_hub
 from mcp_django.push.sessions import sse_streams
 from mcp_django.server import step_up
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.formats import SSE_TYPE
 from mcp_django.transports.http.messages import EventStream, HTTPError, HTTPResponse
 from mcp_django.transports.lasting.duplex import DuplexConnection
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
 logger = logging.getLogger("mcp_django")
 

@@ -15,9 +15,9 @@ from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.sessions import streams
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.http.formats import Format
 from mcp_django.transports.http.messages import EventStream
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from mcp_django.access.authentication import CHALLENGE, authenticate
 from mcp_django.access.throttling import throttles
-from mcp_django.bridge.uploads import names, store
+from mcp_django.bridge.uploads import names, upload_rows
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
@@ -127,11 +127,11 @@ class _ReceivingView(View):
             self.request.for_principal(principal, self.site)
             with self.site.call_context(self.request):
                 reception.finish()
-                if not store.is_of(reception.upload, self.site, principal):
+                if not upload_rows.is_of(reception.upload, self.site, principal):
                     raise _unknown()
-                is_stored = store.add(reception.upload, reception.start, reception.file, reception.size)
+                is_stored = upload_rows.add(reception.upload, reception.start, reception.file, reception.size)
                 if not is_stored:
-                    there = store.find(self.site, principal, reception.upload.key)
+                    there = upload_rows.find(self.site, principal, reception.upload.key)
                     raise _unknown() if there is None else wrong_range(there)
         finally:
             if is_stored:
@@ -148,7 +148,7 @@ class _ReceivingView(View):
             reception.close()
             if reception.is_new:
                 with self.site.call_context(self.request):
-                    store.delete(reception.upload)
+                    upload_rows.delete(reception.upload)
 
     # The head of a request, and the response.
 
@@ -215,7 +215,7 @@ class NewUploadView(_ReceivingView):
         start, length, total = (0, self.length, None) if part is None else (part.start, part.length, part.total)
         if start or total == 0 or (part is None and length == 0):
             raise HTTPError(HTTPStatus.BAD_REQUEST, f"A new upload begins with the first byte of a file. {SEND}")
-        upload = store.begin(self.site, principal, name, media_type, total)
+        upload = upload_rows.begin(self.site, principal, name, media_type, total)
         if length == 0:
             return self.answer(upload)
         return Reception(upload, 0, length, is_new=True)
@@ -239,11 +239,11 @@ class UploadView(_ReceivingView):
     hint = "Use PUT with Content-Range, or DELETE."
 
     def begin(self, principal: Principal) -> Reception | HTTPResponse:
-        upload = store.find(self.site, principal, self.request.path.rstrip("/").rpartition("/")[2])
+        upload = upload_rows.find(self.site, principal, self.request.path.rstrip("/").rpartition("/")[2])
         if upload is None:
             raise _unknown()
         if self.http.method == "DELETE":
-            store.delete(upload)
+            upload_rows.delete(upload)
             return HTTPResponse(HTTPStatus.NO_CONTENT)
         self.check_encoding()
         part = self.content_range
@@ -267,4 +267,4 @@ def _refusal_of(error: Exception) -> MCPError:
     if isinstance(error, TimeoutError):
         return HTTPError(HTTPStatus.REQUEST_TIMEOUT, "The body took too long to come.", {"Connection": "close"})
     logger.error("An upload could not be kept", exc_info=error)
-    return store.StorageFailed() if isinstance(error, OSError) else InternalError()
+    return upload_rows.StorageFailed() if isinstance(error, OSError) else InternalError()

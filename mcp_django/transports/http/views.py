@@ -24,15 +24,15 @@ from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import Hub, get_hub
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.asgi_servers.watchdog import reading_client
+from mcp_django.transports.asgi_servers.wire import SEND, Wire
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.incoming import BodyOfView
 from mcp_django.transports.http.messages import ANSWER_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
-from mcp_django.transports.servers.watchdog import reading_client
-from mcp_django.transports.servers.wire import SEND, Wire
 
 DjangoView = Callable[..., Any]
 #: Answers a person who opens the endpoint of a site in a browser.

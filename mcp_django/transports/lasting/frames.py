@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import Listener
-from mcp_django.transports.servers.wire import Wire
+from mcp_django.transports.asgi_servers.wire import Wire
 
 if TYPE_CHECKING:
     from mcp_django.transports.lasting.duplex import DuplexConnection

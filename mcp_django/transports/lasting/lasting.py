@@ -20,11 +20,11 @@ from mcp_django.protocol.errors import InternalError
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.server import trail
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.asgi_servers.watchdog import get_watchdog
 from mcp_django.transports.lasting import admission
 from mcp_django.transports.lasting.duplex import DuplexConnection
 from mcp_django.transports.lasting.frames import FrameWire
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
-from mcp_django.transports.servers.watchdog import get_watchdog
 
 logger = logging.getLogger("mcp_django")
 

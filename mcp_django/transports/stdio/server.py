@@ -13,8 +13,8 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
+from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.lasting.duplex import DuplexConnection
-from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.stdio.pipes import Lines, PipeReader, PipeWriter
 
 #: Clients kill a server that has not ended two seconds after its input has.

@@ -15,7 +15,7 @@ from django.utils import timezone, translation
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from mcp_django import site
-from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks import task_rows
 from mcp_django.bridge.tasks.shapes import task_json
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
@@ -215,7 +215,7 @@ def test_a_run_that_has_lost_its_task_stops(client: Peer, database: None, caplog
 
 def test_a_task_is_run_once_and_shown_as_lost_with_its_worker(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
-    claimed, *others = [store.claim(created["taskId"]) for _ in range(3)]
+    claimed, *others = [task_rows.claim(created["taskId"]) for _ in range(3)]
     assert claimed is not None and others == [None, None]
     assert tasks.get(client, created)["status"] == "working"
 
@@ -225,8 +225,8 @@ def test_a_task_is_run_once_and_shown_as_lost_with_its_worker(client: Peer, data
     assert failed["status"] == "failed"
     assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
     # The lost worker is alive after all, and its writes are ignored.
-    store.complete(claimed.key, claimed.run, {"content": []})
-    store.set_message(claimed.key, claimed.run, "well under way")
+    task_rows.complete(claimed.key, claimed.run, {"content": []})
+    task_rows.set_message(claimed.key, claimed.run, "well under way")
     assert tasks.get(client, created) == failed
 
 
@@ -270,7 +270,7 @@ def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> Non
 
 
 def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.bridge.tasks.store._MAX_FINISHED", 3)
+    monkeypatch.setattr("mcp_django.bridge.tasks.task_rows._MAX_FINISHED", 3)
     created = [tasks.start(client, "add", a=number, b=0) for number in range(6)]
     kept = list(Task.objects.order_by("created_at").values_list("pk", flat=True))
     assert kept == [task["taskId"] for task in created[-4:]]

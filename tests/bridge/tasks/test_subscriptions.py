@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from demo_project.flights.models import Airline
 from mcp_django import site
-from mcp_django.bridge.tasks import store
+from mcp_django.bridge.tasks import task_rows
 from mcp_django.models import AccessToken, Task, Throttle
 from mcp_django.push import task_watch
 from mcp_django.push.listeners import Listener
@@ -165,7 +165,7 @@ def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> N
     watching = tasks.watch(client, [created["taskId"]])
     assert told(watching)["status"] == "working"
     # A process without a bus would make the change in this way.
-    claimed = store.claim(created["taskId"])
+    claimed = task_rows.claim(created["taskId"])
     assert claimed is not None
     from django.utils import timezone
 
@@ -177,7 +177,7 @@ def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> N
 def test_the_death_of_a_worker_is_notified(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
-    store.claim(created["taskId"])
+    task_rows.claim(created["taskId"])
     age(created, lease_until=1)
     assert told_until(watching, "failed")["error"]["data"] == {"reason": "WORKER_LOST"}
 

@@ -229,7 +229,7 @@ def test_a_redirect_to_anywhere_else_is_rolled_back(run: Any) -> None:
         "/admin/password_change/",
     ):  # fmt: skip
         result = run(leads(location, "2 flights."))
-        assert text_of(result) == f"The action goes on at {location}, where a person must finish it. {ROLLED_BACK}"
+        assert text_of(result) == f"The action continues at {location}, where a person must finish it. {ROLLED_BACK}"
         assert (result["isError"], cancelled()) == (True, 0), location
 
 

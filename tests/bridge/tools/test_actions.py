@@ -60,7 +60,7 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
                 },
                 "filter": {
                     "type": "object", "title": "Filter",
-                    "description": "In the place of ids, as in find_records. Shows the rows first.",
+                    "description": "Instead of ids, as in find_records. Shows the rows first.",
                 },
                 "confirm": {
                     "type": "string", "title": "Confirm", "maxLength": 60,

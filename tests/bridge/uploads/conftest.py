@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
 
 from mcp_django import site
-from mcp_django.bridge.uploads import store
+from mcp_django.bridge.uploads import upload_rows
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import Upload
 from tests.support.declared import Declared
@@ -104,8 +104,8 @@ def assert_nothing_is_left(folder: Path) -> None:
 def uploaded(user: Any, content: bytes, name: str = "a.txt", media_type: str = "text/plain") -> Upload:
     """A complete upload of a user without a token, in two parts."""
     owner = Principal(user, frozenset({"read"}))
-    upload = store.begin(site, owner, name, media_type, len(content))
+    upload = upload_rows.begin(site, owner, name, media_type, len(content))
     half = len(content) // 2
-    assert store.add(upload, 0, io.BytesIO(content[:half]), half)
-    assert store.add(upload, half, io.BytesIO(content[half:]), len(content) - half)
+    assert upload_rows.add(upload, 0, io.BytesIO(content[:half]), half)
+    assert upload_rows.add(upload, half, io.BytesIO(content[half:]), len(content) - half)
     return upload

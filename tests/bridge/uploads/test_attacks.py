@@ -266,7 +266,7 @@ def test_uploads_count_as_calls(client: Uploader, settings: Any) -> None:
 
 
 def test_the_number_of_parts_is_bounded(client: Uploader, folder: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mcp_django.bridge.uploads.store.MAX_PARTS", 2)
+    monkeypatch.setattr("mcp_django.bridge.uploads.upload_rows.MAX_PARTS", 2)
     uri = client.part(b"a", 0, 9).json["uri"]
     client.part(b"b", 1, 9, uri)
 
@@ -344,7 +344,7 @@ def test_a_storage_that_fails_says_nothing_of_itself(
     client: Uploader, folder: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
-        patched.setattr("mcp_django.bridge.uploads.store.storage", Broken)
+        patched.setattr("mcp_django.bridge.uploads.upload_rows.storage", Broken)
         answer = client.send(b"abc")
 
     assert (answer.status, answer.json["error"]["data"]) == (503, {"reason": "STORAGE_FAILED"})

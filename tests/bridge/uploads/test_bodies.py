@@ -16,7 +16,7 @@ from django.db import connection
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.bridge.uploads import store
+from mcp_django.bridge.uploads import upload_rows
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import Upload, UploadPart
 from mcp_django.protocol.errors import Throttled
@@ -82,7 +82,7 @@ def owner(users: Users) -> Principal:
 
 
 def begin(owner: Principal, total: int | None = None) -> Upload:
-    return store.begin(site, owner, "a.txt", "text/plain", total)
+    return upload_rows.begin(site, owner, "a.txt", "text/plain", total)
 
 
 # As it comes.
@@ -194,7 +194,7 @@ def test_an_upload_that_is_deleted_while_its_part_comes_is_gone(
     finish = receiving.Reception.finish
 
     def delete_and_finish(reception: receiving.Reception) -> None:
-        store.delete(Upload.objects.get())
+        upload_rows.delete(Upload.objects.get())
         finish(reception)
 
     monkeypatch.setattr(receiving.Reception, "finish", delete_and_finish)
@@ -242,7 +242,7 @@ def test_of_two_requests_with_the_same_bytes_one_counts(
     def add(number: int) -> bool:
         try:
             barrier.wait()
-            return store.add(Upload.objects.get(), 0, io.BytesIO(b"%d" % number * 3), 3)
+            return upload_rows.add(Upload.objects.get(), 0, io.BytesIO(b"%d" % number * 3), 3)
         finally:
             connection.close()
 
@@ -286,11 +286,11 @@ def test_uploads_that_begin_at_the_same_time_do_not_exceed_the_number(
 @pytest.mark.every_database
 def test_expired_uploads_are_swept_with_their_files(db: None, users: Users, owner: Principal, folder: Path) -> None:
     old, new = begin(owner), begin(owner)
-    store.add(old, 0, io.BytesIO(b"old"), 3)
-    store.add(new, 0, io.BytesIO(b"new"), 3)
+    upload_rows.add(old, 0, io.BytesIO(b"old"), 3)
+    upload_rows.add(new, 0, io.BytesIO(b"new"), 3)
     Upload.objects.filter(pk=old.pk).update(expires_at=timezone.now())
 
-    store.sweep()
+    upload_rows.sweep()
 
     assert list(Upload.objects.all()) == [new]
     assert [path.read_bytes() for path in stored(folder)] == [b"new"]
@@ -300,11 +300,11 @@ def test_a_process_that_ended_while_it_stored_leaves_a_file_that_is_swept(
     db: None, users: Users, owner: Principal, folder: Path
 ) -> None:
     upload = begin(owner)
-    stored_name = store.storage().save("mcp_uploads/half", io.BytesIO(b"half"))
+    stored_name = upload_rows.storage().save("mcp_uploads/half", io.BytesIO(b"half"))
     upload.parts.create(start=0, size=4, stored=stored_name)
     Upload.objects.update(expires_at=timezone.now())
 
-    store.sweep()
+    upload_rows.sweep()
 
     assert_nothing_is_left(folder)
 
@@ -315,7 +315,7 @@ def test_bytes_that_come_after_the_upload_has_expired_are_not_kept(
     upload = begin(owner, 3)
     Upload.objects.update(expires_at=timezone.now())
 
-    assert not store.add(upload, 0, io.BytesIO(b"abc"), 3)
+    assert not upload_rows.add(upload, 0, io.BytesIO(b"abc"), 3)
     assert not stored(folder)
 
 
@@ -325,7 +325,7 @@ def test_each_part_gives_an_upload_another_hour(db: None, users: Users, owner: P
     soon = timezone.now() + timedelta(seconds=60)
     Upload.objects.update(expires_at=soon)
 
-    store.add(upload, 0, io.BytesIO(b"abc"), 3)
+    upload_rows.add(upload, 0, io.BytesIO(b"abc"), 3)
 
     upload.refresh_from_db()
     assert upload.expires_at > soon + timedelta(seconds=3_000)

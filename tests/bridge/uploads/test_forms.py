@@ -19,7 +19,7 @@ from PIL import Image
 from mcp_django import ModelMCP
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import Change, Upload
-from mcp_django.server import changes
+from mcp_django.server import waiting_changes
 from tests.bridge.uploads.conftest import Uploader, assert_nothing_is_left, stored, uploaded
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer, errors_of
 from tests.shop.models import Document, Product
@@ -160,9 +160,9 @@ def test_a_change_that_waits_for_its_user_keeps_its_upload(root: Writer, declare
 
     assert told["status"] == "pending"
     assert upload.expires_at == waiting.expires_at > timezone.now() + timedelta(days=2)
-    shown, digest = changes.shown(waiting)
+    shown, digest = waiting_changes.shown(waiting)
     assert {"field": "upload", "before": None, "after": "a.txt"} in shown["diff"]
-    changes.apply(waiting, digest)
+    waiting_changes.apply(waiting, digest)
     assert Document.objects.get().upload.read() == b"abc"
 
 

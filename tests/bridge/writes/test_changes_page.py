@@ -180,7 +180,7 @@ def test_a_click_with_the_digest_of_another_change_or_none_makes_nothing(root: W
 
     told = [said(own.decide(other, "apply", digest=digest)) for digest in (own.digest(one), "", "0" * 32)]
 
-    assert told == [["The records have changed meanwhile. Look at the change again."]] * 3
+    assert told == [["The records have changed since you opened this page. Look at the change again."]] * 3
     assert [state_of(one), state_of(other)] == ["waiting", "waiting"]
     assert Flight.objects.get(pk=4).notes == "note 3"
 
@@ -263,7 +263,7 @@ def test_why_a_change_cannot_be_made_any_more_is_text_without_what_is_hidden(
     told = said(own.decide(key, "apply", digest=digest))
 
     assert "The form of the admin does not accept this." in page and "<script>" not in page.split("errornote")[1][:500]
-    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert told == ["The records have changed since you opened this page. Look at the change again."]
     assert state_of(key) == "waiting" and Flight.objects.get(pk=1).notes == "note 0"
 
 

@@ -16,10 +16,10 @@ from django.utils import timezone, translation
 
 from demo_project.flights.models import Flight
 from mcp_django.audit.recorder import recorder
-from mcp_django.bridge.writes import store
+from mcp_django.bridge.writes import change_rows
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import AccessToken, Call, Change, Tool
-from mcp_django.server import changes
+from mcp_django.server import waiting_changes
 from tests.bridge.writes import remembering
 from tests.bridge.writes.clicking import Browser, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, save_with
@@ -30,7 +30,7 @@ from tests.support.peers import Message, Peer, Peers
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
-GONE = "Its agent may not do this any more: a token, a permission or a tool is gone."
+GONE = "Its agent may no longer do this: a token, a permission or a tool was removed."
 UPDATE: Message = {"model": "flights.flight", "id": "3", "values": {"notes": "fog"}}
 
 
@@ -199,8 +199,8 @@ def test_a_right_that_is_gone_is_not_used_and_the_page_says_so(
     LOSSES[what](clerk)
 
     page = browser.page(key)
-    with pytest.raises(changes.CannotApply):
-        changes.apply(Change.objects.get(pk=key), digest)
+    with pytest.raises(waiting_changes.CannotApply):
+        waiting_changes.apply(Change.objects.get(pk=key), digest)
     told = browser.decide(key, "apply", digest=digest)
 
     if what in ("access to the admin", "user"):
@@ -246,7 +246,7 @@ def test_a_row_that_changes_before_the_click_is_shown_again_and_one_that_is_gone
     again = browser.apply(key)
     [gone] = said(browser.decide(other, "apply", digest=of_other))
 
-    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert told == ["The records have changed since you opened this page. Look at the change again."]
     assert again == ["The change was made."]
     assert gone.startswith("There is no such record. Nothing was changed.")
     assert state_of(other) == "waiting"
@@ -256,17 +256,17 @@ def test_a_row_that_changes_before_the_click_is_shown_again_and_one_that_is_gone
 def test_a_row_that_changes_after_the_claim_is_kept(
     agent: Peer, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, claim = deleting(agent), store.claim
+    key, claim = deleting(agent), change_rows.claim
 
     def claim_and_change(change: Change) -> bool:
         claimed = claim(change)
         Flight.objects.filter(pk=3).update(notes="another one is on board")
         return claimed
 
-    monkeypatch.setattr(store, "claim", claim_and_change)
+    monkeypatch.setattr(change_rows, "claim", claim_and_change)
     told = browser.apply(key)
 
-    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert told == ["The records have changed since you opened this page. Look at the change again."]
     assert state_of(key) == "waiting"
     assert Flight.objects.filter(pk=3).exists()
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline, Disruption, Flight
 from mcp_django.bridge.tools import confirmations
-from mcp_django.bridge.writes import store
+from mcp_django.bridge.writes import change_rows
 from mcp_django.models import AccessToken, Change
 from tests.bridge.writes.conftest import Writer
 from tests.shop.models import Making, Part, Supplier, Tag
@@ -248,7 +248,7 @@ def test_after_a_day_a_replay_says_what_was_done_without_the_values(
     token = token_for(root)
     made = root.ask("update_record", **LATE, confirm=token)
     tomorrow = timezone.now() + timedelta(days=1, minutes=1)
-    monkeypatch.setattr(store.timezone, "now", lambda: tomorrow)
+    monkeypatch.setattr(change_rows.timezone, "now", lambda: tomorrow)
     other = {**LATE, "id": "4"}
     root.ask("update_record", **other, confirm=token_for(root, **other))
 

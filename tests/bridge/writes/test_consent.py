@@ -338,7 +338,7 @@ def test_without_the_pages_of_the_admin_nothing_can_wait(
 def test_no_more_than_a_hundred_changes_wait_for_a_user(
     mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.bridge.writes.store._MAX_WAITING", 2)
+    monkeypatch.setattr("mcp_django.bridge.writes.change_rows._MAX_WAITING", 2)
     for key in ("3", "4"):
         confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=[key])
 

@@ -16,8 +16,8 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
+from mcp_django.bridge.writes import change_rows
 from mcp_django.bridge.writes import run as run_module
-from mcp_django.bridge.writes import store
 from mcp_django.bridge.writes.run import Run
 from mcp_django.models import Change
 from tests.bridge.writes.conftest import Writer, save_with
@@ -153,7 +153,7 @@ def test_of_two_changes_of_one_row_at_the_same_time_the_second_is_refused(
     first, second = previewed(root), previewed(other, status="delayed")
     reached = threading.Event()
     # On SQLite the first one holds the only lock, for which the second one waits earlier.
-    owner, name = (store, "make") if connection.vendor == "sqlite" else (Run, "_write")
+    owner, name = (change_rows, "make") if connection.vendor == "sqlite" else (Run, "_write")
     proceed = getattr(owner, name)
 
     def reach(*args: Any, **kwargs: Any) -> Any:
@@ -224,7 +224,7 @@ def test_a_run_that_was_overtaken_by_one_that_failed_writes_nothing(
     with before_writing(monkeypatch, overtake):
         refused = root.refused("update_record", **confirmed)
 
-    assert "Another call with this token has failed meanwhile. Nothing was changed. Call again." in refused
+    assert "Another call with this token failed at the same time. Nothing was changed. Call again." in refused
     assert root.ask("update_record", **confirmed)["status"] == "applied"
     assert entries() == 1
 
@@ -262,13 +262,13 @@ def test_two_calls_after_a_run_that_is_gone_write_once(
     confirmed, together = previewed(root), threading.Barrier(2, timeout=60)
     leave_behind(root, confirmed, monkeypatch)
     Change.objects.update(lease_until=timezone.now() - PAST)
-    claim = store.claim
+    claim = change_rows.claim
 
     def claim_together(change: Change) -> bool:
         together.wait()
         return claim(change)
 
-    monkeypatch.setattr(store, "claim", claim_together)
+    monkeypatch.setattr(change_rows, "claim", claim_together)
     calls = [threads(writer(users.admin).ask, "update_record", **confirmed) for _ in range(2)]
     answers = [one.result(120) for one in calls]
 
@@ -301,8 +301,8 @@ def test_a_connection_that_is_lost_after_the_commit_does_not_hide_the_change(
     saving(lambda *_: transaction.on_commit(partial(_fail)))
     confirmed = previewed(root)
     with monkeypatch.context() as patched:
-        patched.setattr(store, "again", _fail)
-        patched.setattr(store, "give_up", _fail)
+        patched.setattr(change_rows, "again", _fail)
+        patched.setattr(change_rows, "give_up", _fail)
         answer = root.ask("update_record", **confirmed)
 
     assert answer["status"] == "applied"
@@ -352,7 +352,7 @@ def test_on_sqlite_a_run_and_a_claim_wait_for_another_connection_that_writes(
     monkeypatch: pytest.MonkeyPatch, name: str,
 ) -> None:  # fmt: skip
     """A transaction that has read before it writes would fail at once, whatever the timeout."""
-    confirmed, proceed = previewed(root), getattr(store, name)
+    confirmed, proceed = previewed(root), getattr(change_rows, name)
     holds, comes = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -369,7 +369,7 @@ def test_on_sqlite_a_run_and_a_claim_wait_for_another_connection_that_writes(
         holding.result(60)
         return made
 
-    monkeypatch.setattr(store, name, wait_for_it)
+    monkeypatch.setattr(change_rows, name, wait_for_it)
     answer = root.ask("update_record", **confirmed)
 
     assert answer["status"] == "applied"

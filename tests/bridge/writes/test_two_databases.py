@@ -13,8 +13,8 @@ from django.contrib.admin.models import LogEntry
 from django.db import OperationalError, connections, transaction
 from django.utils import timezone
 
+from mcp_django.bridge.writes import change_rows
 from mcp_django.bridge.writes import run as run_module
-from mcp_django.bridge.writes import store
 from mcp_django.bridge.writes.run import Run
 from mcp_django.models import Change
 from tests.bridge.writes.clicking import Browser
@@ -86,10 +86,10 @@ def end(*_: Any) -> None:
 
 @pytest.fixture
 def kill(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
-    """Kills each run where it calls a function of the store, or of another module."""
+    """Kills each run where it calls a function of change_rows, or of another module."""
 
     @contextmanager
-    def kill(name: str, module: Any = store) -> Iterator[None]:
+    def kill(name: str, module: Any = change_rows) -> Iterator[None]:
         with monkeypatch.context() as patched:
             patched.setattr(module, name, end)
             patched.setattr(Run, "_settled", lambda *_: None)

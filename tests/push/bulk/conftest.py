@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Tag, Ware
 from tests.support.declared import Declared
@@ -58,5 +58,5 @@ def wares(watched: Heard) -> list[Ware]:
 
 @pytest.fixture
 def few_keys(monkeypatch: pytest.MonkeyPatch, watched: Heard) -> None:
-    monkeypatch.setattr("mcp_django.core.events.changes.MAX_CHANGED_KEYS", 2)
+    monkeypatch.setattr("mcp_django.core.events.changed_rows.MAX_CHANGED_KEYS", 2)
     watched.join()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from tests.push.bulk.conftest import UNKNOWN, told, written
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Gizmo, Person, SpareGadget, Ware

@@ -10,7 +10,7 @@ from django.conf import LazySettings
 from django.db import transaction
 
 from mcp_django import changed
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from tests.push.bulk.conftest import told, written
 from tests.push.conftest import Heard
 from tests.shop.models import Ware

@@ -12,7 +12,7 @@ from django.db import IntegrityError, NotSupportedError, connection, models, tra
 from django.db.models import Count, F, Value
 from django.db.models.functions import Concat
 
-from mcp_django.core.events.changes import ModelChange
+from mcp_django.core.events.changed_rows import ModelChange
 from tests.push.bulk.conftest import UNKNOWN, statements, told, written
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Ware

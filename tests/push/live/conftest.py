@@ -12,7 +12,7 @@ from django.conf import LazySettings
 from demo_project.flights.models import Airport, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.bridge.resources import uris
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer

@@ -11,7 +11,7 @@ from django.conf import LazySettings
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django.bridge.resources import uris
-from mcp_django.core.events.changes import Changes
+from mcp_django.core.events.changed_rows import Changes
 from mcp_django.push import live_answers, live_queries
 from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity

@@ -17,7 +17,7 @@ from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.audit.lines import caller, chosen
-from mcp_django.bridge.tasks.callers import can_own, origin_of
+from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
 from mcp_django.exchange.questions import digest

@@ -10,7 +10,7 @@ from django.urls import NoReverseMatch, reverse
 from pydantic_core import from_json
 
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.writes import store
+from mcp_django.bridge.writes import change_rows
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -27,18 +27,18 @@ _NOT_DONE = "Nothing was changed."
 
 def answer_of(exchange: Exchange, known: Change) -> JSON:
     """What became of a change, for its agent."""
-    state = State.WAITING if waits(known) else store.state_of(known)
+    state = State.WAITING if waits(known) else change_rows.state_of(known)
     about: JSON = {"status": state, "change": known.key, "model": known.model}
     match state:
         case State.APPLIED:
-            return from_json(known.result) if known.result else {**about, "ids": store.keys_of(known)}
+            return from_json(known.result) if known.result else {**about, "ids": change_rows.keys_of(known)}
         case State.WAITING:
             notes = ["The user must agree on this page of the admin. Tell the user, then watch the resource."]
-            pending: JSON = {"status": "pending", "resource": store.uri_of(known)}
+            pending: JSON = {"status": "pending", "resource": change_rows.uri_of(known)}
             return {**about, **pending, "url": url_of(exchange.request, known.key), "notes": notes}
         case State.WRITING if can_begin_again(known):
             return {**about, "status": State.FAILED, "notes": [_NOT_DONE, "Make the same call again."]}
-        case State.WRITING if store.lease_is_over(known):
+        case State.WRITING if change_rows.lease_is_over(known):
             return {**about, "status": "unknown", "notes": [_UNKNOWN]}
         case State.WRITING:
             return {**about, "notes": ["It is being written. Call get_change to learn how it ends."]}
@@ -56,16 +56,20 @@ def url_of(request: MCPRequest, *key: str) -> str | None:
 
 def waits(change: Change) -> bool:
     """Whether the change waits for its user, also again after a run that died before it wrote anything."""
-    return bool(change.arguments) and (store.state_of(change) == State.WAITING or can_begin_again(change))
+    return bool(change.arguments) and (change_rows.state_of(change) == State.WAITING or can_begin_again(change))
 
 
 def can_begin_again(known: Change) -> bool:
     """Whether its run is gone and has certainly written nothing: it would have said so in the same transaction."""
-    return known.state == State.WRITING and store.lease_is_over(known) and is_one_database(apps.get_model(known.model))
+    return (
+        known.state == State.WRITING
+        and change_rows.lease_is_over(known)
+        and is_one_database(apps.get_model(known.model))
+    )
 
 
 def is_one_database(model: Any) -> bool:
-    return router.db_for_write(model) == store.alias()
+    return router.db_for_write(model) == change_rows.alias()
 
 
 def text_of(error: BaseException) -> str:

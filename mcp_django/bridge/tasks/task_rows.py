@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 from pydantic_core import from_json
 
-from mcp_django.bridge.tasks.callers import origin_of
+from mcp_django.bridge.callers import origin_of
 from mcp_django.bridge.tasks.framework import enqueue
 from mcp_django.conf import get_conf
 from mcp_django.core.events.controls import ControlKind

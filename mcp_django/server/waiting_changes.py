@@ -16,11 +16,11 @@ from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
+from mcp_django.bridge.callers import principal_of, request_from
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import all_sites
-from mcp_django.bridge.tasks.callers import principal_of, request_from
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.writes import answers, applying
+from mcp_django.bridge.writes import applying, outcomes
 from mcp_django.bridge.writes.applying import NotWaiting
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
@@ -42,7 +42,7 @@ logger = logging.getLogger("mcp_django")
 T = TypeVar("T")
 
 _GONE = (
-    "Its agent may not do this any more: a token, a permission or a tool is gone. Give it back, or reject the change."
+    "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or reject the change."
 )
 
 
@@ -109,14 +109,14 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
     except ToolNotFound as error:
         raise CannotApply(_GONE) from error
     except (ToolError, InvalidQuery, MCPError) as error:
-        raise CannotApply(answers.text_of(error)) from error
+        raise CannotApply(outcomes.text_of(error)) from error
     except (StaleView, NotWaiting):
         raise
     except Exception as error:
         if exchange.cancellation.expired:
             raise CannotApply(RequestTimedOut().message) from error
         logger.exception("A change of %s failed", change.user_name)
-        raise CannotApply(answers.text_of(error)) from error
+        raise CannotApply(outcomes.text_of(error)) from error
     return found[0]
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from mcp_django.conf import get_conf
-from mcp_django.transports.servers.wire import Wire
+from mcp_django.transports.asgi_servers.wire import Wire
 
 #: The shortest and the longest pause between two looks.
 _LEAST_SECONDS, _MOST_SECONDS = 0.05, 5.0

@@ -1,4 +1,4 @@
-"""The principal and the request of a task, which are made anew when the original request is long over.
+"""The principal and the request of a task or a change, which are made anew when the original request is long over.
 
 No credentials are stored: the user and the token are read again, and must still be valid. For the credentials of a
 project's own authentication, only the user is stored, who must still be active. Headers are stored, because
