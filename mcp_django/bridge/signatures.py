@@ -22,6 +22,7 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.uploads.files import NO_UPLOAD, SCHEME, StoredUpload, open_upload
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.functions import call_function
@@ -215,7 +216,7 @@ def _instance(exchange: Exchange, name: str, model: type[models.Model], key: Any
 
 def _visible_instance(rights: ModelRights, key: Any) -> models.Model | None:
     keys = visible_rows.visible_keys(rights, [key])
-    return rights.rows().filter(pk__in=keys).first() if keys else None
+    return rights.rows().filter(has_key_in(rights.model, keys)).first() if keys else None
 
 
 def class_of(hint: Any, bases: tuple[type, ...]) -> tuple[type | None, bool, tuple[Any, ...]]:

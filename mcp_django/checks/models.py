@@ -163,6 +163,8 @@ def _check_rows(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
 def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     model = model_mcp.model
     declared = _declared_ordering(model_mcp)
+    if not isinstance(declared, list | tuple):
+        return  # Django's own check says so.
     ordering = own_columns(model, declared)
     # An order through another table has no index, and the indexes of a table that Django does not make are unknown.
     leads_away = any(isinstance(item, str) and "__" in item for item in declared)

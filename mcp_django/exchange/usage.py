@@ -22,6 +22,8 @@ class Usage:
     spent_rows: int = 0
     #: The primary keys of the rows that it changed, or may have changed.
     changed: list[Any] = field(default_factory=list)
+    #: Whether a tool that may change data has done its work: from then on, nothing may look as if it had not.
+    is_done: bool = False
     #: The name of the tool or prompt, once the caller was found to be allowed to use it.
     found: str = ""
     #: The names of the arguments that it declares, where the project does not declare the tool itself.

@@ -262,7 +262,8 @@ class RequestTimedOut(LimitExceeded):
 
     def __init__(self) -> None:
         super().__init__(
-            "The request was stopped: it took longer than the server allows (REQUEST_SECONDS). Ask for less at a time."
+            "The request was stopped: it took longer than the server allows (REQUEST_SECONDS). Ask for less at a time. "
+            "If it was to change anything, look first at what it has changed."
         )
 
 
@@ -287,7 +288,10 @@ class TaskTimedOut(LimitExceeded):
     reason = "TASK_TIMED_OUT"
 
     def __init__(self) -> None:
-        super().__init__("The task was stopped: it took longer than the server allows (TASK_SECONDS).")
+        super().__init__(
+            "The task was stopped: it took longer than the server allows (TASK_SECONDS). If it was to change anything, "
+            "look first at what it has changed."
+        )
 
 
 class Overloaded(LimitExceeded):

@@ -14,6 +14,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat import queries
 from mcp_django.core.compat.connections import quoted
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.events import changed_rows
 from mcp_django.core.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
@@ -114,7 +115,7 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         found = list(self._locked().values_list("pk", *attributes)[: limit + 1])
         if len(found) > limit:
             return work(self), None
-        rows = self.using(self.db).filter(pk__in={row[0] for row in found})
+        rows = self.using(self.db).filter(has_key_in(self.model, {row[0] for row in found}))
         return work(rows), _readable(
             lambda: {attribute: {str(row[place]) for row in found} for place, attribute in enumerate(attributes, 1)}
         )

@@ -25,6 +25,7 @@ from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.events.changed_rows import Changes, ModelChange
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import TooSlow
@@ -295,7 +296,7 @@ def _matching(model: ModelRights, target: uris.Target, visible: Collection[str])
         return set()
     field = model.primary_key
     values = [field.kind.read(field.field, key) for key in sorted(visible)]
-    found = rows.matching(model, queries.record_query(target.query)).filter(pk__in=values)
+    found = rows.matching(model, queries.record_query(target.query)).filter(has_key_in(model.model, values))
     return {str(key) for key in fetch(found.values_list("pk", flat=True))}
 
 

@@ -28,6 +28,7 @@ from mcp_django.exchange.cancellation import RUNNING, Cancellation
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import LOG_LEVELS, Exchange, LogLevel
 from mcp_django.exchange.questions import InputRequired
+from mcp_django.exchange.usage import Usage
 from mcp_django.models import Task
 from mcp_django.protocol import envelope
 from mcp_django.protocol.errors import (
@@ -87,8 +88,10 @@ def run(key: str) -> None:
 def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], None]) -> None:
     """Run the tool, and store the outcome: a result, an error, or questions."""
     error: MCPError = RequestCancelled()
+    usage = Usage()
     try:
         exchange = _exchange(task, cancellation, set_message)
+        usage = exchange.usage
         with trail.recorded(exchange):
             result = _result(exchange, task)
             exchange.usage.bytes = len(encode(result))
@@ -117,6 +120,10 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
     elif cancellation.cancelled:
         task_rows.give_up(task.key, task.run)
         return
+    if usage.is_done:
+        result = dispatch.shape(exchange, METHODS[exchange.method], dispatch.done_in_spite_of(error))
+        task_rows.complete(task.key, task.run, result)
+        return
     task_rows.fail(task.key, task.run, error)
 
 
@@ -129,16 +136,16 @@ def _result(exchange: Exchange, task: Task) -> JSON:
         raise TypeError("A call of a tool must give a result.")
     shaped = dispatch.shape(exchange, method, result)
     # Streams and sockets carry the result too, so it must fit one of their messages.
-    _check_size("result", shaped, get_conf().page_bytes)
+    _check_size("result", shaped, get_conf().page_bytes, "" if exchange.usage.is_done else " Ask for less.")
     return shaped
 
 
-def _check_size(what: str, value: Any, limit: int) -> None:
+def _check_size(what: str, value: Any, limit: int, advice: str = " Ask for less.") -> None:
     """Raises LimitExceeded."""
     if len(encode(value)) > limit - _FRAME_BYTES:
         raise AnswerTooLong(
             f"The {what} of the task would be larger than {limit} bytes (MAX_RESULT_BYTES, and at most "
-            f"{MAX_MESSAGE_BYTES} in a task). Ask for less."
+            f"{MAX_MESSAGE_BYTES} in a task).{advice}"
         )
 
 

@@ -16,6 +16,7 @@ from mcp_django.access import challenges
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.results import done_result, error_result
 from mcp_django.conf import get_conf
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError
@@ -36,6 +37,7 @@ from mcp_django.protocol.errors import (
     RequestCancelled,
     RequestTimedOut,
     SessionRequired,
+    TaskTimedOut,
     Throttled,
     Unauthenticated,
 )
@@ -110,17 +112,26 @@ def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
         return run()
     except InsufficientScope as error:
         return _step_up(exchange, error)
-    except MCPError as error:
-        if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
-            return error_reply(exchange, RequestTimedOut())
-        return error_reply(exchange, error)
-    except Exception:
+    except Exception as error:
+        why = error if isinstance(error, MCPError) else InternalError()
         # A handler whose query was stopped may fail in any way, and that is not logged.
-        if exchange.cancellation.expired:
-            return error_reply(exchange, RequestTimedOut())
-        if not exchange.cancellation.cancelled:
+        if exchange.cancellation.expired and isinstance(why, RequestCancelled | InternalError):
+            why = RequestTimedOut()
+        elif why is not error and not exchange.cancellation.cancelled:
             logger.exception("%s failed", exchange.method)
-        return error_reply(exchange, InternalError())
+        if exchange.usage.is_done:
+            return Reply(_encoded(exchange, METHODS[exchange.method], done_in_spite_of(why)))
+        return error_reply(exchange, why)
+
+
+def done_in_spite_of(why: MCPError) -> JSON:
+    """The result of a call that has done its work, and whose answer has failed."""
+    match why:
+        case RequestTimedOut() | TaskTimedOut():
+            return done_result("The call took longer than the server allows.")
+        case AnswerTooLong():
+            return done_result(why.message)
+    return done_result("The server could not answer; its log has the details.")
 
 
 def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
@@ -233,30 +244,26 @@ def _is_change(exchange: Exchange) -> bool:
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
     """The encoded answer. Raises AnswerTooLong."""
-    body = encode(result_message(exchange.request_id, shape(exchange, method, result)))
+    body = _encoded(exchange, method, result)
     limit = get_conf().MAX_RESULT_BYTES
     if len(body) > limit:
-        raise AnswerTooLong(f"The answer would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
+        less = "" if exchange.usage.is_done else " Ask for less."
+        raise AnswerTooLong(f"The answer would be larger than {limit} bytes (MAX_RESULT_BYTES).{less}")
     limit = exchange.connection.message_limit
     if len(body) <= limit:
         return body
+    text = f"The answer would be larger than the {limit} bytes that a message of this connection may have."
+    if exchange.usage.is_done:
+        raise AnswerTooLong(text)
+    text += " Ask for less, or ask over HTTP and without a progress token."
     if exchange.method != "tools/call" or "content" not in result:
-        raise AnswerTooLong(
-            f"The answer would be larger than the {limit} bytes that a message of this connection may have. Ask for "
-            "less, or ask over HTTP and without a progress token."
-        )
-    # The tool has done its work. After an error of the protocol, a client might call it again.
-    return encode(result_message(exchange.request_id, shape(exchange, method, _too_long(limit))))
+        raise AnswerTooLong(text)
+    # Models read a result, and seldom an error of the protocol.
+    return _encoded(exchange, method, error_result(text))
 
 
-def _too_long(limit: int) -> JSON:
-    """The result for the model in the place of one that is too long for a message of the connection."""
-    text = (
-        f"The tool has done its work, but its result is larger than the {limit} bytes that a message of this "
-        "connection may have, and is not shown. Do not repeat a call that changes anything. To see the result, ask "
-        "for less, or call over HTTP and without a progress token."
-    )
-    return {"content": [{"type": "text", "text": text}], "isError": True}
+def _encoded(exchange: Exchange, method: Method, result: JSON) -> bytes:
+    return encode(result_message(exchange.request_id, shape(exchange, method, result)))
 
 
 def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuestions:

@@ -187,7 +187,7 @@ def test_passing_for_refused_by_an_answer_that_is_too_long(
     declared.tool(change)
     peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {}})
 
-    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "failed", "reason": "LIMIT_EXCEEDED"}]
+    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "done", "reason": ""}]
 
 
 def test_silencing_the_server_while_strict_refuses_every_change(

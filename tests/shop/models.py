@@ -355,3 +355,85 @@ class Trip(models.Model):
 
     def __str__(self) -> str:
         return f"from {self.starts}"
+
+
+#: Names of lookups, transforms and parts of dates, and the words of filters, tools and URIs.
+WORDS = (
+    "exact", "iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith", "in",
+    "isnull", "range", "regex", "iregex", "gt", "gte", "lt", "lte", "year", "iso_year", "quarter", "month",
+    "week", "week_day", "iso_week_day", "day", "date", "time", "hour", "minute", "second", "len", "trunc",
+    "search", "count", "any", "all", "not", "field", "fields", "filter", "total", "limit", "cursor",
+    "order_by", "group_by", "measures", "having", "conditions", "model",
+)  # fmt: skip
+
+
+class Worded(models.Model):
+    """A number for each of the words, as a field of that name."""
+
+    class Meta:
+        abstract = True
+
+
+for _word in WORDS:
+    models.IntegerField(null=True).contribute_to_class(Worded, _word)
+
+
+class Rule(Worded):
+    def __str__(self) -> str:
+        return f"rule {self.pk}"
+
+
+class Ruling(Worded):
+    rule = models.ForeignKey(Rule, models.CASCADE, null=True, related_name="rulings")
+
+    def __str__(self) -> str:
+        return f"ruling {self.pk}"
+
+
+class Footnote(Worded):
+    """A row whose key is that of another row."""
+
+    rule = models.OneToOneField(Rule, models.CASCADE, primary_key=True, related_name="footnote")
+
+    def __str__(self) -> str:
+        return f"note on {self.rule_id}"
+
+
+class SpecialRule(Rule):
+    """A child by multi-table inheritance."""
+
+
+class Moment(models.Model):
+    """A moment in a field that has the name of a part of it."""
+
+    hour = models.DateTimeField(unique=True)
+
+    def __str__(self) -> str:
+        return str(self.hour)
+
+
+class Bell(models.Model):
+    moment = models.ForeignKey(Moment, models.CASCADE, to_field="hour", null=True)
+
+    def __str__(self) -> str:
+        return f"bell {self.pk}"
+
+
+class Oddity(models.Model):
+    """A field of each kind that rows may be ordered by, in which other programs have stored what they like."""
+
+    number = models.IntegerField(null=True)
+    amount = models.DecimalField(max_digits=10, decimal_places=2, null=True)
+    ratio = models.FloatField(null=True)
+    day = models.DateField(null=True)
+    moment = models.DateTimeField(null=True)
+    clock = models.TimeField(null=True)
+    span = models.DurationField(null=True)
+    flag = models.BooleanField(null=True)
+    uid = models.UUIDField(null=True)
+    word = models.CharField(max_length=50, null=True)
+    address = models.GenericIPAddressField(null=True)
+    opened = models.DateField(default="2013-01-01")
+
+    def __str__(self) -> str:
+        return f"odd {self.pk}"

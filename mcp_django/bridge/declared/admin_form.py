@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.options import BaseModelAdmin
+from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
+from django.db.models.base import ModelBase
 from django.db.models.options import Options
 from django.forms import ModelForm
 
@@ -167,12 +168,19 @@ def shown_of_every_object(admin: ModelAdmin[Any], request: HttpRequest, *, trust
     return _fields_among(admin, [*_listed(admin, request), *names, *_links_in_inlines(admin)])
 
 
+def inline_classes(admin: ModelAdmin[Any]) -> list[type[InlineModelAdmin[Any, Any]]]:
+    """The inlines of a ModelAdmin, without what Django's own check reports as none."""
+    declared: Any = admin.inlines
+    classes = [cls for cls in declared if isinstance(cls, type)] if isinstance(declared, list | tuple) else []
+    return [cls for cls in classes if issubclass(cls, InlineModelAdmin) and isinstance(cls.model, ModelBase)]
+
+
 def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
     """Many-to-many fields whose rows between stand in an inline of each object."""
-    if not admin.inlines or hooks_by_object(admin, CHOOSING_INLINES):
+    if not (classes := inline_classes(admin)) or hooks_by_object(admin, CHOOSING_INLINES):
         return []
     hooks = (*_FORM_HOOKS, "get_queryset")
-    shown = [cls for cls in admin.inlines if not _hooks_of_class_by_object(cls, hooks) and not restricting_formset(cls)]
+    shown = [cls for cls in classes if not _hooks_of_class_by_object(cls, hooks) and not restricting_formset(cls)]
     between = [cls.model for cls in shown]
     fields = [field for field in admin.opts.many_to_many if field.remote_field.through in between]
     return [field.name for field in fields if _has_own_table(field)]
@@ -296,7 +304,7 @@ def is_record_field(model: type[models.Model], name: str) -> bool:
     except FieldDoesNotExist:
         return False
     # Of the relations without a column, those that stand on this model.
-    return field in generic_keys(model) or (
+    return any(field is key for key in generic_keys(model)) or (
         isinstance(field, models.Field) and bool(field.concrete or field.many_to_many)
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from mcp_django.bridge.declared.admin_form import (
     computed_in_form,
     has_form,
     hooks_by_object,
+    inline_classes,
     names_in_form,
     restricting_formset,
 )
 from mcp_django.bridge.declared.options import ComputedField, ModelMCP
 from mcp_django.bridge.declared.secrets import why_hidden
 from mcp_django.core.compat.admin import foreign_key_of_inline
-from mcp_django.core.hooks import hook_of
+from mcp_django.core.hooks import call_hook, hook_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -89,7 +91,7 @@ def models_of_their_own(
 
     Rows of a generic inline are about rows of any model, so they are seen from their parents alone.
     """
-    times = Counter(cls.model for admin in admins for cls in admin.inlines)
+    times = Counter(cls.model for admin in admins for cls in inline_classes(admin))
     for one in chain.from_iterable(found.values()):
         if times[one.model] == 1 and one.owner is not None:
             yield one
@@ -100,9 +102,10 @@ def inlines_of(parent: ModelMCP) -> Iterator[tuple[InlineModelAdmin[Any, Any], s
     admin = parent.model_admin
     if admin is None:
         return
-    for inline_class in admin.inlines:
-        inline = inline_class(admin.model, admin.admin_site)
-        yield inline, _why_of_parent(parent) or _why_of_inline(parent, inline)
+    for inline_class in inline_classes(admin):
+        inline = call_hook(partial(inline_class, admin.model, admin.admin_site), None, inline_class.__name__)
+        if inline is not None:
+            yield inline, _why_of_parent(parent) or _why_of_inline(parent, inline)
 
 
 def _why_of_parent(parent: ModelMCP) -> str:

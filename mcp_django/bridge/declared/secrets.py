@@ -129,7 +129,6 @@ def _about_rights() -> Sequence[type[models.Model]]:
     return get_user_model(), apps.get_model("auth.Group"), apps.get_model("auth.Permission")
 
 
-@lru_cache(maxsize=4_096)
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
     return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
 

@@ -19,6 +19,7 @@ from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.resources.reading.matching import matching_keys
 from mcp_django.core.compat.queries import names_database
+from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -56,7 +57,7 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
             keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
         except ValidationError:
             wrong.append(index)
-    queryset = admin.get_queryset(request).filter(pk__in=list(keys))
+    queryset = admin.get_queryset(request).filter(has_key_in(admin.model, list(keys)))
     rights = Rights.of(model_mcp.site, request).of_label(model_mcp.label)
     visible = set() if rights is None else visible_rows.visible_keys(rights, list(keys))
     found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
@@ -83,8 +84,7 @@ def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.Query
     if len(found) == len(set(found)):
         return queryset
     # A join in get_queryset doubled rows. The action must see each of them once.
-    single: models.QuerySet[Any] = queryset.model._base_manager.using(queryset.db).filter(pk__in=found)
-    return single
+    return rows_of_keys(queryset, found)
 
 
 def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, conditions: JSON) -> ChosenRows:
@@ -94,10 +94,10 @@ def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, 
     queryset = admin.get_queryset(request)
     if not names_database(queryset):
         queryset = queryset.using(router.db_for_write(model_mcp.model))
-    found = list(queryset.filter(pk__in=keys).order_by().values_list("pk", flat=True))
+    found = list(queryset.filter(has_key_in(queryset.model, keys)).order_by().values_list("pk", flat=True))
     among = set(found)
     chosen = [key for key in keys if key in among]
-    return ChosenRows(_each_once(queryset.filter(pk__in=chosen), found), chosen, notes)
+    return ChosenRows(_each_once(queryset.filter(has_key_in(queryset.model, chosen)), found), chosen, notes)
 
 
 def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:

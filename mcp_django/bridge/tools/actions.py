@@ -14,7 +14,7 @@ from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import connections, router, transaction
+from django.db import DataError, IntegrityError, connections, router, transaction
 from django.http import QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
@@ -29,7 +29,7 @@ from mcp_django.bridge.tools.action_responses import read_messages, read_respons
 from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
-from mcp_django.bridge.tools.results import text_block, text_result
+from mcp_django.bridge.tools.results import refused_by_database, text_block, text_result
 from mcp_django.core.compat.requests import close_resources, freeze
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
@@ -94,8 +94,11 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
     admin = model_mcp.model_admin
     if admin is None:
         return
-    for declared in admin.actions or []:
-        places = _places(hook_of(admin, "get_action"))
+    places = _places(hook_of(admin, "get_action"))
+    # Django's own check reports what is no list, and what is in it and no action.
+    for declared in admin.actions if isinstance(admin.actions, list | tuple) else ():
+        if not isinstance(declared, str) and not callable(declared):
+            continue
         found = next(filter(None, (admin.get_action(declared, *place) for place in places)), None)
         if found is not None:
             yield AdminActionTool(model_mcp, *_as_tuple(found))
@@ -297,6 +300,8 @@ class AdminActionTool(BaseTool):
                 # The database of the action commits last: if that fails, a token is lost, but never used twice.
                 for name in dict.fromkeys([alias, *databases, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
+                # Called before whatever the project wants to do after the commit, which may fail.
+                transaction.on_commit(partial(self._note_done, exchange), using=alias)
                 chosen = choose()
                 exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
@@ -307,13 +312,16 @@ class AdminActionTool(BaseTool):
                 # An action that says that it failed may have written rows before.
                 if not is_taken_back and (written.has_any or not read_messages(request)[1]):
                     history.write()
-        except (PermissionDenied, ValidationError) as error:
-            detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
-            raise ToolError(f"{detail} Nothing was changed.") from None
+        except (PermissionDenied, ValidationError, IntegrityError, DataError) as error:
+            if exchange.usage.is_done:
+                raise RuntimeError("what should happen after the commit has failed") from error
+            raise ToolError(f"{_detail_of(error)} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):
                 close_resources(response)
         said, has_failed = read_messages(request)
+        if not is_taken_back:
+            self._note_done(exchange)
         if is_taken_back:
             said.append("The action took its own changes back: nothing was changed.")
         elif has_failed:
@@ -322,6 +330,16 @@ class AdminActionTool(BaseTool):
             said.append("Done; the admin said nothing.")
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
+
+    def _note_done(self, exchange: Exchange) -> None:
+        exchange.usage.is_done = self.may_change
+
+
+def _detail_of(error: Exception) -> str:
+    """Why an action was refused, for its agent."""
+    if isinstance(error, ValidationError):
+        return "; ".join(error.messages)
+    return refused_by_database(error) if isinstance(error, IntegrityError | DataError) else "You may not do this."
 
 
 def _named(keys: Iterable[Any]) -> list[str]:

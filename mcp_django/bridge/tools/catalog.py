@@ -28,7 +28,7 @@ from mcp_django.access.permissions import (
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tasks.framework import can_run
 from mcp_django.bridge.tools.base import BaseTool
-from mcp_django.bridge.tools.results import error_result
+from mcp_django.bridge.tools.results import done_result, error_result
 from mcp_django.bridge.tools.saved_queries import SavedQuery, saved_query
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError, ToolError
@@ -210,16 +210,16 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
     try:
         with using_tool(exchange.request, tool.name):
             return run()
-    except ToolError as error:
-        return error_result(error.message, error.errors)
-    except TooSlow as error:
-        return error_result(error.message, error.errors)
+    except (ToolError, TooSlow) as error:
+        return done_result(error.message) if exchange.usage.is_done else error_result(error.message, error.errors)
     except MCPError:
         raise
     except (Exception, SystemExit):
         if exchange.cancellation.cancelled:
             raise
         logger.exception("The tool %s failed", tool.name)
+        if exchange.usage.is_done:
+            return done_result("What follows the work has failed; the server's log has the details.")
         return error_result(f"{tool.name} failed. {tool.on_failure}")
 
 

@@ -141,9 +141,9 @@ class FunctionTool(BaseTool):
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
         if isinstance(self._returns, Yields):
-            gathering = Gathering(self._returns, exchange)
-            return self._call(exchange, gathering.function, values, gathering.finish)
-        return self._call(exchange, self.function, values, partial(_write, self._returns))
+            gathering = Gathering(self._returns, exchange, runs_to_end=self.may_change)
+            return self._call(exchange, gathering.function, values, partial(self._finish, exchange, gathering.result))
+        return self._call(exchange, self.function, values, partial(self._finish, exchange, self._returns.write))
 
     def _call(
         self,
@@ -155,17 +155,19 @@ class FunctionTool(BaseTool):
         call = partial(call_handler, function, exchange.request, values, name=self._what, on_loop=self._on_loop)
         return finishing(write, call)
 
+    def _finish(self, exchange: Exchange, write: Callable[[Any], JSON], run: Callable[[], Any]) -> JSON:
+        """The result of a call. Raises ToolError for one that is too large."""
+        returned = run()
+        # A function that notices that it was cancelled may return early.
+        exchange.usage.is_done = self.may_change and not exchange.cancelled
+        return checked(write(returned), is_done=exchange.usage.is_done)
+
     def _values(self, exchange: Exchange, arguments: JSON) -> JSON:
         """The arguments of the function, apart from the request. Raises InvalidArguments."""
         if self._signature is not None:
             return self._signature.parse(exchange, arguments)
         # A copy, since a function that changes it must not change what the next round of questions is compared with.
         return {self._parameter: deepcopy(arguments)}
-
-
-def _write(returns: Returns, run: Callable[[], Any]) -> JSON:
-    """The result of a call. Raises ToolError for one that is too large."""
-    return checked(returns.write(run()))
 
 
 def _check_audited(tool: FunctionTool, what: str) -> None:

@@ -16,6 +16,7 @@ from django.db import connections, models, router
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import names_database
 from mcp_django.core.db.bounds import BEFORE_STATEMENT
+from mcp_django.core.db.column_paths import has_key_in, is_in
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.protocol.names import quoted
 
@@ -121,7 +122,7 @@ class History:
         queryset = self._chosen.queryset
         database = queryset.db if names_database(queryset) else self._alias
         rows: models.QuerySet[Any] = queryset.model._base_manager.using(database)
-        return rows.filter(pk__in=self._chosen.keys)
+        return rows.filter(has_key_in(rows.model, self._chosen.keys))
 
     # Writing.
 
@@ -132,12 +133,12 @@ class History:
         """The keys of the rows that the action has logged itself, in any way."""
         if self._last_entry is None:
             return set()
+        from django.contrib.admin.models import LogEntry
         from django.contrib.contenttypes.models import ContentType
 
         kinds = {ContentType.objects.get_for_model(self._admin.model, each).pk for each in (False, True)}
-        entries = self._entries().filter(
-            pk__gt=self._last_entry, user_id=self._request.user.pk, content_type_id__in=kinds
-        )
+        of_kinds = is_in(LogEntry._meta.get_field("content_type"), kinds)
+        entries = self._entries().filter(of_kinds, pk__gt=self._last_entry, user_id=self._request.user.pk)
         return set(entries.values_list("object_id", flat=True))
 
     def _log_changes(self, rows: list[models.Model]) -> None:

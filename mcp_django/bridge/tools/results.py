@@ -7,6 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from django.db import DataError, IntegrityError
+from django.db.models import ProtectedError, RestrictedError
+
 from mcp_django.conf import get_conf
 from mcp_django.core.csv_cells import spreadsheet_safe
 from mcp_django.exceptions import FieldError, ToolError
@@ -72,17 +75,40 @@ def _csv_field(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED_IN_CSV.search(text) else text
 
 
-def checked(result: JSON) -> JSON:
-    """The result. Raises ToolError for one that is too large."""
+def checked(result: JSON, *, is_done: bool) -> JSON:
+    """The result. Raises ToolError for one that is too large. ``is_done``: see ``Usage``."""
     limit = get_conf().MAX_RESULT_BYTES
     if may_be_longer(result, limit) and len(encode(result)) > limit:
-        raise too_large(limit)
+        raise too_large(limit, is_done=is_done)
     return result
 
 
-def too_large(limit: int) -> ToolError:
+def too_large(limit: int, *, is_done: bool = False) -> ToolError:
     """The error for a result that has more than ``limit`` bytes."""
-    return ToolError(f"The result is larger than {limit} bytes. Ask for less.")
+    return ToolError(f"The result is larger than {limit} bytes.{'' if is_done else ' Ask for less.'}")
+
+
+def done_result(why: str) -> JSON:
+    """The result of a tool that has done its work, where ``why`` its own result cannot be shown.
+
+    It is an error, since the tool's output schema is not met; a client might repeat a call after an error of the
+    protocol.
+    """
+    text = f"The tool has done its work. Do not repeat the call. Its result is not shown. {why}"
+    return error_result(f"{text} To see what it did, read the records that it was about.")
+
+
+def refused_by_database(error: IntegrityError | DataError) -> str:
+    """What the database has against a change, without its own words: they name columns and values."""
+    match error:
+        case ProtectedError() | RestrictedError():
+            return "Other records refer to what would be deleted, and protect it."
+        case DataError():
+            return "The database cannot hold one of the values."
+    return (
+        "The database refused it: a value that must be unique may be taken, a record that is referred to may be gone, "
+        "or a value breaks a rule of the table."
+    )
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

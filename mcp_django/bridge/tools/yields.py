@@ -23,7 +23,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.bridge.signatures import ASYNC_ITERATORS, is_asynchronous
-from mcp_django.bridge.tools.results import checked, structured_result, text_block, text_result, too_large
+from mcp_django.bridge.tools.results import structured_result, text_block, text_result, too_large
 from mcp_django.bridge.tools.returns import BLOCKS, Returns
 from mcp_django.conf import get_conf
 from mcp_django.core.running.bodies import is_small
@@ -45,6 +45,7 @@ _PIECE_CHARS = 40_000
 _BLOCK_BYTES = 26
 #: Room in an answer for everything but the parts of its result.
 _FRAME_BYTES = 8_000
+_LESS = "For one result, ask for less."
 #: After so long, a generator that awaits nothing lets the event loop go on.
 _HELD_SECONDS = 0.01
 
@@ -92,9 +93,11 @@ def _item_of(annotation: Any, owner: str) -> Any:
 class Gathering:
     """One run of a function that yields: its parts are sent on, and gathered for the result."""
 
-    def __init__(self, yields: Yields, exchange: Exchange) -> None:
+    def __init__(self, yields: Yields, exchange: Exchange, *, runs_to_end: bool = False) -> None:
         self._yields = yields
         self._exchange = exchange
+        #: Whether the function is not ended where its result has too many bytes: half of its work might be done.
+        self._runs_to_end = runs_to_end
         self._kind = yields.kind
         self._is_wanted = exchange.wants_chunks()
         self._stream: ChunkStream | None = None
@@ -102,6 +105,8 @@ class Gathering:
         self._kept: list[Part] = []
         self._size = 0
         self._is_cut = False
+        #: Whether a part was too large to be sent.
+        self._is_sent_cut = False
         #: How many values were yielded, and how many of them the result holds.
         self._count = self._kept_count = 0
 
@@ -137,13 +142,8 @@ class Gathering:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """What is called in the place of the function; its outcome goes to ``finish``."""
+        """What is called in the place of the function, before ``result``."""
         return self.arun if self._yields.is_async else self.run
-
-    def finish(self, run: Callable[[], Any]) -> JSON:
-        """The result of the run. Raises ToolError for one that is too large."""
-        run()
-        return checked(self._result())
 
     def _end(self) -> None:
         if self._stream is not None:
@@ -165,9 +165,12 @@ class Gathering:
         if self._stream is None and self._is_wanted:
             self._stream = ChunkStream(self._exchange, self._kind)
         parts = [self._row(value)] if self._kind == "rows" else self._content(value)
-        if self._stream is not None and any(part.size > self._stream.most_bytes() for part in parts):
-            raise too_large(self._stream.most_bytes())
         self._count += 1
+        if self._stream is not None and any(part.size > self._stream.most_bytes() for part in parts):
+            if not self._runs_to_end:
+                raise too_large(self._stream.most_bytes())
+            self._is_cut = self._is_sent_cut = True
+            return []
         if not self._is_cut:
             self._keep(parts)
         return parts
@@ -195,7 +198,7 @@ class Gathering:
         """Keep the parts of one value for the result, if they have room there. Raises ToolError."""
         size = self._size + sum(map(self._bytes_of, parts))
         if size > self._limit:
-            if self._stream is None:
+            if self._stream is None and not self._runs_to_end:
                 raise too_large(self._limit)
             self._is_cut = True
             return
@@ -217,16 +220,15 @@ class Gathering:
         continues = part.is_piece and self._kept and self._kept[-1].is_piece
         return part.text_bytes if continues else part.value_bytes
 
-    def _result(self) -> JSON:
+    def result(self, returned: None) -> JSON:
         """The CallToolResult: whole, or the beginning with a sentence that says so."""
         result = self._written()
         if self._is_cut:
-            cut = (
-                f"The result is cut here: it has {self._count} parts, and these are the first {self._kept_count}. All "
-                "of them went to the client while the tool ran, in notifications/progress. For one result, ask for "
-                "less."
-            )
-            result["content"].append(text_block(cut))
+            cut = f"The result is cut here: it has {self._count} parts, and these are the first {self._kept_count}."
+            if self._stream is not None and not self._is_sent_cut:
+                cut += " All of them went to the client while the tool ran, in notifications/progress."
+            instead = "The tool has done all of its work: do not repeat the call." if self._runs_to_end else _LESS
+            result["content"].append(text_block(f"{cut} {instead}"))
         return result
 
     def _written(self) -> JSON:

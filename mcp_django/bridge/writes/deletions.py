@@ -24,6 +24,7 @@ from mcp_django.bridge.writes.pages import Refused
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
@@ -176,7 +177,7 @@ class Deletion:
                 "The admin does not delete several records of this model at once. Give one id in each call."
             )
         function = found[0] if isinstance(found, tuple) else found.func
-        chosen = twin.get_queryset(asked).filter(pk__in=self.keys)
+        chosen = twin.get_queryset(asked).filter(has_key_in(twin.model, self.keys))
         if chosen.count() != len(self.objects):
             # The options show rows that the admin's action would leave out.
             raise Refused(None, asked)
@@ -215,7 +216,7 @@ def propose(rights: Rights, arguments: JSON) -> Deletion:
     model = access.find(rights, arguments["model"], "delete")
     ids = list(dict.fromkeys(arguments["ids"]))
     seen = visible_rows.visible_keys(model, ids)
-    found = {str(row.pk): row for row in model.rows().filter(pk__in=list(seen))} if seen else {}
+    found = {str(row.pk): row for row in model.rows().filter(has_key_in(model.model, list(seen)))} if seen else {}
     errors = [field_error("ids", no_record(model, key), key) for key in ids if str(key) not in found]
     if errors:
         why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])

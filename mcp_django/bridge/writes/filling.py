@@ -16,6 +16,7 @@ from mcp_django.bridge.writes import states, values
 from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.pages import InlineForm
 from mcp_django.bridge.writes.values import CLEARED
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.protocol.unknown_names import unknown_name
 
 if TYPE_CHECKING:
@@ -286,7 +287,9 @@ def _offered(bound: BoundField, value: Any) -> list[str]:
     field: Any = bound.field
     present = links_in(bound)
     keys = [str(getattr(each, "pk", each)) for each in value or []]
-    offered = {str(row.pk) for row in field.queryset.filter(pk__in=present)} if present else set()
+    offered = (
+        {str(row.pk) for row in field.queryset.filter(has_key_in(field.queryset.model, present))} if present else set()
+    )
     return [key for key in keys if key in offered or key not in present]
 
 

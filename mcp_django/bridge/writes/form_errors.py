@@ -17,6 +17,7 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.tools.action_responses import read_messages
 from mcp_django.bridge.writes.filling import GivenForm
 from mcp_django.bridge.writes.pages import Refused
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import FieldError, ToolError, field_error
 
@@ -75,6 +76,21 @@ def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterato
                 yield field_error(place, f"what is stored is not accepted any more: {text}" if is_stored else text)
     if is_hidden:
         yield field_error(given.place, "the form refuses it because of a field that only a person can fill in.")
+
+
+def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[FieldError]:
+    """What ``save`` or ``save_model`` of the project says is wrong. It reveals no hidden field and no other row."""
+    by_name = error.error_dict if hasattr(error, "error_dict") else {"": error.error_list}
+    for name, errors in by_name.items():
+        is_known = name in ("", "__all__") or rights.own_column(name) is not None
+        place = f"values.{name}" if is_known and name not in ("", "__all__") else "values"
+        for one in errors:
+            if not is_known:
+                yield field_error(place, "it is refused because of a field that only a person can fill in.")
+            elif one.code in ("unique", "unique_together", "unique_for_date"):
+                yield field_error(place, "this value cannot be used.")
+            else:
+                yield from (field_error(place, text) for text in one.messages)
 
 
 # Other rows with the same value.
@@ -162,13 +178,15 @@ def said_by(request: MCPRequest, names: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
-    """Turns what the admin answers in the place of its form into a ToolError."""
+    """Turns what the admin answers in the place of its form, and what saving refuses, into a ToolError."""
     try:
         yield
     except PermissionDenied:
         raise ToolError("You may not do this. Nothing was changed.") from None
+    except ValidationError as error:
+        raise ToolError("Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights))) from None
     except Refused as error:
-        found = rights.model._base_manager.filter(pk__in=[key for key in keys if key is not None])
+        found = rights.model._base_manager.filter(has_key_in(rights.model, [key for key in keys if key is not None]))
         said = said_by(error.request, names_of(rights.label, found))
         text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
         raise ToolError(text) from None

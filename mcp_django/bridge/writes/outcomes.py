@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db import router
+from django.db import DataError, IntegrityError, router
 from django.urls import NoReverseMatch, reverse
 from pydantic_core import from_json
 
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.tools.results import refused_by_database
 from mcp_django.bridge.writes import change_rows
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
@@ -79,4 +80,6 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, ToolError | InvalidQuery):
         message = error.message if isinstance(error, ToolError) else "It is not valid any more."
         return " ".join([message, *(f"{one['field']}: {one['message']}" for one in error.errors)])
+    if isinstance(error, IntegrityError | DataError):
+        return refused_by_database(error)
     return "It failed. The server's log has the details."

@@ -16,6 +16,7 @@ from django.db import models
 
 from mcp_django.bridge.writes.exact_forms import read_exactly
 from mcp_django.bridge.writes.fields import model_field
+from mcp_django.core.db.column_paths import has_key_in
 
 if TYPE_CHECKING:
     from mcp_django.bridge.writes.filling import Given
@@ -91,9 +92,9 @@ def _with_links_that_are_not_offered(bound: Any, cleaned: Any) -> Any:
     if not present or not isinstance(bound.field, forms.ModelMultipleChoiceField):
         return cleaned
     offering: Any = bound.field.queryset
-    offered = set(offering.filter(pk__in=present).values_list("pk", flat=True))
+    offered = set(offering.filter(has_key_in(offering.model, present)).values_list("pk", flat=True))
     others = [key for key in present if key not in offered]
     if not others:
         return cleaned
     keys = [getattr(each, "pk", each) for each in cleaned]
-    return offering.model._base_manager.filter(pk__in=[*keys, *others])
+    return offering.model._base_manager.filter(has_key_in(offering.model, [*keys, *others]))

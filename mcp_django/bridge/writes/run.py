@@ -16,6 +16,7 @@ from mcp_django.bridge.tools.history import by_agent
 from mcp_django.bridge.writes import change_rows
 from mcp_django.bridge.writes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.core.compat.connections import can_lock_rows
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Change
@@ -79,13 +80,14 @@ class Run:
             self._result, self._keys = result, proposed.keys or change_rows.keys_of(claimed)
             if is_one:
                 change_rows.keep_result(claimed, self._keys, result)
+        exchange.usage.is_done = True
         if not is_one:
             self._write_down()
         return result
 
     def _commit(self) -> None:
         """Called before whatever the project wants to do after the commit."""
-        self._is_committed = True
+        self._is_committed = self._exchange.usage.is_done = True
 
     def _write_down(self) -> None:
         """Record the result after the transaction of the rows, which are in another database."""
@@ -122,5 +124,5 @@ class Run:
 def _lock(model: Any, alias: str, keys: Sequence[str]) -> None:
     """Hold the rows, in the order of their keys, where the database can: another run waits, and finds them changed."""
     if keys and can_lock_rows(connections[alias]):
-        held = model._base_manager.using(alias).filter(pk__in=keys).order_by("pk").select_for_update()
+        held = model._base_manager.using(alias).filter(has_key_in(model, keys)).order_by("pk").select_for_update()
         list(held.values_list("pk"))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings
+from django.db import DataError, IntegrityError
 from django.utils import translation
 
 from mcp_django.access.throttling import throttles
@@ -18,7 +19,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog, confirmations
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
-from mcp_django.bridge.tools.results import structured_result
+from mcp_django.bridge.tools.results import refused_by_database, structured_result
 from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, outcomes
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
@@ -94,6 +95,11 @@ class WriteTool(BaseTool):
         except ToolError:
             throttles.count_refusal(exchange)
             raise
+        except (IntegrityError, DataError) as error:
+            if exchange.usage.is_done:
+                raise
+            throttles.count_refusal(exchange)
+            raise ToolError(f"{refused_by_database(error)} Nothing was changed.") from None
 
     @abstractmethod
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:

@@ -11,6 +11,7 @@ from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.sites import all_sites
 from django.contrib.admin.utils import NestedObjects, flatten_fieldsets, label_for_field, lookup_field, quote, unquote
 from django.db import models
+from django.db.models.base import ModelBase
 from django.forms.models import _get_foreign_key
 from django.forms.utils import pretty_name
 from django.urls import get_resolver
@@ -21,10 +22,12 @@ Model = type[models.Model]
 def model_admins(admin_site: AdminSite) -> Mapping[Model, ModelAdmin[Any]]:
     """The registered ModelAdmins of a site, in the order of their registration.
 
+    What is no model is left out: a package may register a class of its own to have a page.
+
     Private: ``AdminSite._registry``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``get_model_admin`` for one model;
     none that lists them all.
     """
-    return admin_site._registry
+    return {model: one for model, one in admin_site._registry.items() if isinstance(model, ModelBase)}
 
 
 def existing_admin_sites() -> list[AdminSite]:

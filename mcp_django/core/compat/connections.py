@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
-from django.db import Error, connections
+from django.db import DataError, Error, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 # The transaction.
@@ -260,3 +261,111 @@ def in_test_transaction() -> Iterator[BaseDatabaseWrapper]:
         blocks: Any = connection.atomic_blocks
         if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
             yield connection
+
+
+# What its driver makes of stored values.
+
+
+def marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractContextManager[None]:
+    """A context in which the driver gives ``mark`` for a value that it cannot load: a date of the year 12345, say.
+
+    Private: ``text_factory`` of sqlite3's connections is public, ``decoders`` and ``converter`` of those of PyMySQL and
+    mysqlclient are not documented. Seen with: PyMySQL 1.2. Public way: none; an error of one value ends the reading.
+    """
+    return _MARKING[connection.vendor](connection, mark)
+
+
+def always_marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractContextManager[None]:
+    """``marking`` for the first reading too, where an error would cost more than the rows.
+
+    Private: PyMySQL leaves the rest of a result unread where a value cannot be loaded, so that the connection can send
+    no further statement. Seen with: PyMySQL 1.2. Public way: a new connection, which loses the transaction.
+    """
+    return marking(connection, mark) if connection.vendor == "mysql" else nullcontext()
+
+
+def is_fault_of_driver(error: Exception) -> bool:
+    """Whether the driver failed to load a value, and not the database.
+
+    Private: ``sqlstate`` of psycopg's errors, which those that the server sends have, and sqlite3's message. Seen with:
+    psycopg 3.3, Python 3.11 to 3.13. Public way: none.
+    """
+    if isinstance(error, DataError):
+        return getattr(error.__cause__, "sqlstate", "") is None
+    return isinstance(error, OperationalError) and "Could not decode to UTF-8" in str(error)
+
+
+@contextmanager
+def _on_postgresql(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
+    def register(execute: Any, sql: Any, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
+        adapters: Any = getattr(driver_cursor(context), "adapters", None)
+        for info in () if adapters is None else adapters.types:
+            for oid in filter(None, (info.oid, info.array_oid)):
+                if (loader := adapters.get_loader(oid, 0)) is not None:
+                    adapters.register_loader(oid, _marking_loader(loader, mark))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(register):
+        yield
+
+
+@lru_cache(maxsize=1_000)
+def _marking_loader(loader: Any, mark: object) -> Any:
+    from psycopg.adapt import Loader
+
+    class Marking(Loader):
+        def __init__(self, oid: int, context: Any = None) -> None:
+            super().__init__(oid, context)
+            self._load = loader(oid, context).load
+
+        def load(self, data: Any) -> Any:
+            try:
+                return self._load(data)
+            except Exception:  # noqa: BLE001 - whatever it raises, the value cannot be loaded
+                return mark
+
+    return Marking
+
+
+@contextmanager
+def _on_mysql(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    name = "decoders" if hasattr(raw, "decoders") else "converter"
+    given = getattr(raw, name)
+    setattr(raw, name, {kind: _marked(decode, mark) if callable(decode) else decode for kind, decode in given.items()})
+    try:
+        yield
+    finally:
+        setattr(raw, name, given)
+
+
+def _marked(decode: Callable[[Any], Any], mark: object) -> Callable[[Any], Any]:
+    def load(data: Any) -> Any:
+        try:
+            return decode(data)
+        except Exception:  # noqa: BLE001 - whatever it raises, the value cannot be loaded
+            return mark
+
+    return load
+
+
+@contextmanager
+def _on_sqlite(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    given, raw.text_factory = raw.text_factory, _marked(bytes.decode, mark)
+    try:
+        yield
+    finally:
+        raw.text_factory = given
+
+
+@contextmanager
+def _nowhere(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
+    yield
+
+
+_MARKING: Mapping[str, Callable[[BaseDatabaseWrapper, object], AbstractContextManager[None]]] = {
+    "postgresql": _on_postgresql, "mysql": _on_mysql, "sqlite": _on_sqlite, "oracle": _nowhere,
+}  # fmt: skip

@@ -163,8 +163,10 @@ def prepare_lookup(field: AnyField, lookup: str, value: Any) -> None:
 def mark_unreadable(queryset: Rows, mark: object) -> Rows:
     """The queryset, in whose rows ``mark`` stands for each value that its field or the database's adapter cannot read.
 
-    Private: ``Query.get_compiler``, ``SQLCompiler.get_converters``. Seen with: Django 5.2, 6.0, 6.1. Public way: none;
-    an error of one value ends the reading of all rows.
+    On SQLite the driver leaves the values to the adapter: it converts those of plain columns alone, not of expressions.
+
+    Private: ``Query.get_compiler``, ``SQLCompiler.get_converters`` and ``get_select``. Seen with: Django 5.2, 6.0, 6.1.
+    Public way: none; an error of one value ends the reading of all rows.
     """
     marking = queryset.all()
     query: Any = marking.query
@@ -177,21 +179,31 @@ def mark_unreadable(queryset: Rows, mark: object) -> Rows:
             position: ([partial(_convert, mark, function) for function in functions], expression)
             for position, (functions, expression) in convert(expressions).items()
         }
+        if compiler.connection.vendor == "sqlite":
+            select = compiler.get_select
+            compiler.get_select = lambda *args, **kwargs: _as_expressions(*select(*args, **kwargs))
         return compiler
 
     query.get_compiler = get_compiler
     return marking
 
 
+def _as_expressions(select: Iterable[Any], *rest: Any) -> tuple[Any, ...]:
+    return [(item, (f"+{sql}", params), alias) for item, (sql, params), alias in select], *rest
+
+
 def _convert(mark: object, function: Callable[..., Any], value: Any, *args: Any) -> Any:
     if value is mark:
         return mark
     try:
-        return function(value, *args)
+        converted = function(value, *args)
     except Error:
         raise  # The function asked the database, which failed.
     except Exception:  # noqa: BLE001 - a field may raise anything
         return mark
+    # Django's own functions make null of a text that is no date.
+    is_lost = converted is None and value is not None and function.__module__.startswith("django.db.backends.")
+    return mark if is_lost else converted
 
 
 class QuerySetHooks(_Base):
@@ -236,6 +248,8 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
     """
     query, columns = queryset.query, _own_columns(queryset.model._meta)
     plain = not (query.annotations or query.extra or query.group_by or query.combinator)
+    # A package may give values in its own way, as django-modeltranslation does: those of a language.
+    plain = plain and _gives_values_as_django(type(queryset))
     if not plain or len(columns.keys() & names) < len(names):
         return queryset.values_list(*names)
     rows: Any = queryset.values_list(names[0])
@@ -247,6 +261,14 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
     rows.query.selected = {name: index for index, name in enumerate(names)}
     rows._fields = tuple(names)
     return rows  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1_000)
+def _gives_values_as_django(kind: Any) -> bool:
+    """Whether a class replaces no method of Django's that ``values_list`` and its rows use."""
+    names = ("values_list", "_values", "_fetch_all", "__iter__", "iterator", "_iterator", "_iterable_class")
+    django: Any = models.QuerySet
+    return all(getattr_static(kind, name, None) is getattr_static(django, name, None) for name in names)
 
 
 @lru_cache(maxsize=1_000)

@@ -12,6 +12,7 @@ from django.db import models
 from django.test import override_settings
 from django.test.utils import isolate_apps
 
+from mcp_django.bridge.declared.secrets import is_secret_field
 from mcp_django.bridge.resources.fields.field_kinds import KNOWN, NAMED, differences, kind_of, look_up
 from mcp_django.bridge.resources.fields.kinds import DATETIME, DECIMAL, FILE, INTEGER, TEXT, Kind
 from tests.shop.fields import CodeField, OwnerKey, SealedField
@@ -363,3 +364,16 @@ def test_money_is_a_decimal() -> None:
 
     assert found is not None and found.name == DECIMAL.name
     assert kind(Parcel._meta.get_field("price_currency")) is TEXT
+
+
+def test_a_field_that_django_takes_for_another_one_has_its_own_kind_and_its_own_name() -> None:
+    """django-markupfield gives the field that it adds the number of the next one."""
+    for first, second in (("shown", "api_key"), ("api_key", "shown")):
+        model = model_of("Target", shown=models.TextField(), api_key=SealedField(max_length=10))
+        fields = {name: model._meta.get_field(name) for name in (first, second)}
+        fields[second].creation_counter = fields[first].creation_counter
+
+        assert fields[first] == fields[second]
+        assert {name: (kind(field), is_secret_field(field)) for name, field in fields.items()} == {
+            "shown": (TEXT, False), "api_key": (None, True),
+        }  # fmt: skip

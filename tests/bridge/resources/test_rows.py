@@ -179,7 +179,7 @@ def test_ordering_by_long_text_never_gives_a_cursor_that_cannot_be_used(root: Di
             assert again["rows"] != page["rows"]
         else:
             assert page["notes"] == [
-                "There are more rows. A value of this order is too long for a cursor, or cannot be read: "
+                "There are more rows. A value of this order is too long for a cursor, or the key cannot be read: "
                 "order by other fields."
             ]
 

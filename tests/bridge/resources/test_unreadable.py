@@ -19,12 +19,12 @@ from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from tests.bridge.resources.conftest import each
 from tests.shop.fields import Size
 from tests.shop.models import Parcel, Person
-from tests.support.asking import DirectPeer
+from tests.support.asking import DirectPeer, errors_of
 from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
 
-NOTE = "Values of size that could not be read are null."
+NOTE = "Values that could not be read are null: size of {}."
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +63,9 @@ def test_a_page_and_a_record_have_null_where_a_value_cannot_be_read(root: Direct
     assert [row[1:] for row in found["rows"]] == [
         ["P1", "size 1"], ["P2", None], ["P3", "size 3"], ["P4", "size 4"], ["P5", "size 5"],
     ]  # fmt: skip
-    assert found["notes"] == [NOTE]
+    assert found["notes"] == [NOTE.format(key)]
     assert (record["structuredContent"]["code"], record["structuredContent"]["size"]) == ("P2", None)
-    assert NOTE in str(record["content"])
+    assert NOTE.format(key) in str(record["content"])
     assert root.read(f"db://shop/parcel/{key}")["size"] is None
 
 
@@ -80,7 +80,7 @@ def test_a_value_that_cannot_be_written_is_null_too(root: DirectPeer, monkeypatc
     found = page(root, fields=["size"])
 
     assert [row[1] for row in found["rows"]] == ["size 1", None, "size 3", "size 4", "size 5"]
-    assert found["notes"] == [NOTE]
+    assert found["notes"] == [NOTE.format(found["rows"][1][0])]
 
 
 def test_all_pages_are_read_past_a_value_that_cannot_be_read(root: DirectPeer) -> None:
@@ -117,7 +117,7 @@ def test_a_list_of_related_rows_has_null_where_a_value_cannot_be_read(root: Dire
     result = root.call("find_records", model="shop.person", fields=["parcels__size"])["structuredContent"]
 
     assert result["rows"] == [[person.pk, ["size 1", None, "size 3", "size 4", "size 5"]]]
-    assert result["notes"] == ["Values of parcels__size that could not be read are null."]
+    assert result["notes"] == ["Values that could not be read are null: parcels__size."]
 
 
 def test_a_computed_value_of_a_row_that_cannot_be_read_is_null(root: DirectPeer, declared: Declared) -> None:
@@ -128,12 +128,12 @@ def test_a_computed_value_of_a_row_that_cannot_be_read_is_null(root: DirectPeer,
             return f"{parcel.code}!"
 
     declared.admin(Parcel, Computing)
-    spoil("P2")
+    key = spoil("P2")
 
     found = page(root, fields=["code", "shout"])
 
     assert [row[2] for row in found["rows"]] == ["P1!", None, "P3!", "P4!", "P5!"]
-    assert found["notes"] == ["Values of shout that could not be read are null."]
+    assert found["notes"] == [f"Values that could not be read are null: shout of {key}."]
 
 
 def test_a_row_that_the_permission_cannot_be_asked_of_is_hidden(root: DirectPeer, declared: Declared) -> None:
@@ -182,32 +182,52 @@ def test_a_group_is_null_where_its_value_cannot_be_read(root: DirectPeer, monkey
     result = root.call("aggregate_records", model="shop.parcel", group_by=["code"])["structuredContent"]
 
     assert sorted(map(str, result["rows"])) == ["['P1', 1]", "['P3', 1]", "['P4', 1]", "['P5', 1]", "[None, 1]"]
-    assert result["notes"] == ["Values of code that could not be read are null."]
+    assert result["notes"] == ["Values that could not be read are null: code."]
 
 
-def test_a_page_that_ends_with_an_unreadable_value_of_its_order_has_no_cursor(
+def test_a_page_that_ends_with_an_unreadable_value_of_its_order_is_followed_by_the_next(
     root: DirectPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_for_p2(monkeypatch)
 
-    found = page(root, fields=["size"], order_by=["code"], limit=2)
+    first = page(root, fields=["size"], order_by=["code"], limit=2)
+    second = page(root, fields=["size"], order_by=["code"], limit=2, cursor=first["next_cursor"])
 
-    assert [row[1] for row in found["rows"]] == ["size 1", "size 2"]
-    assert "next_cursor" not in found
-    assert found["notes"][-1].startswith("There are more rows.")
+    assert [row[1] for row in (*first["rows"], *second["rows"])] == ["size 1", "size 2", "size 3", "size 4"]
 
 
-def test_rows_are_looked_at_up_to_an_unreadable_value_of_their_order(
+def test_where_the_row_that_a_page_ended_with_is_gone_the_cursor_is_refused(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_for_p2(monkeypatch)
+    first = page(root, fields=["size"], order_by=["code"], limit=2)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM shop_parcel WHERE id = %s", [first["rows"][1][0]])
+
+    [error] = errors_of(
+        root.call(
+            "find_records",
+            model="shop.parcel",
+            fields=["size"],
+            order_by=["code"],
+            limit=2,
+            cursor=first["next_cursor"],
+        )
+    )
+
+    assert error["message"] == "the row with which the last page ended is gone: leave the cursor out to start again."
+
+
+def test_rows_are_looked_at_past_an_unreadable_value_of_their_order(
     root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared.model(Parcel, each(lambda obj: obj.code == "P5", fields=["code", "size"]))
+    declared.model(Parcel, each(lambda obj: obj.code == "P4", fields=["code", "size"]))
     fail_for_p2(monkeypatch)
     monkeypatch.setattr("mcp_django.bridge.resources.reading.rows._LOOKED_AT_ONCE", 2)
 
     found = page(root, fields=["size"], order_by=["code"], limit=1)
 
-    assert (found["rows"], "next_cursor" in found) == ([], False)
-    assert page(root, fields=["size"], order_by=["-code"], limit=1)["rows"]
+    assert [row[1] for row in found["rows"]] == ["size 4"]
 
 
 def test_what_is_logged_holds_no_value(root: DirectPeer, caplog: pytest.LogCaptureFixture) -> None:

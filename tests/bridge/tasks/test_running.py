@@ -276,12 +276,31 @@ def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.Mo
     assert kept == [task["taskId"] for task in created[-4:]]
 
 
+def test_a_task_that_has_changed_something_is_done_though_its_result_is_too_large(
+    client: Peer, add: Any, configure: Configure
+) -> None:
+    def huge(request: Any) -> str:
+        """Much."""
+        return "x" * 2_000_000
+
+    add(huge)
+    configure(MAX_RESULT_BYTES=8_000_000)
+    done = tasks.get(client, tasks.start(client, "huge"))
+
+    assert (done["status"], done["result"]["isError"]) == ("completed", True)
+    assert done["result"]["content"][0]["text"] == (
+        "The tool has done its work. Do not repeat the call. Its result is not shown. The result of the task would be "
+        "larger than 900000 bytes (MAX_RESULT_BYTES, and at most 900000 in a task). To see what it did, read the "
+        "records that it was about."
+    )
+
+
 def test_a_result_that_is_too_large_fails_the_task(client: Peer, add: Any, configure: Configure) -> None:
     def huge(request: Any, size: int) -> str:
         """Much."""
         return "x" * size
 
-    add(huge)
+    add(huge, read_only=True)
     configure(MAX_RESULT_BYTES=20_000)
     fits, just, refused = (
         tasks.get(client, tasks.start(client, "huge", size=size)) for size in (5_000, 19_000, 21_000)

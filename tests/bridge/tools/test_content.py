@@ -172,7 +172,7 @@ def test_a_promise_of_blocks_among_other_things_is_refused(declared: Declared) -
 def test_a_list_of_blocks_that_holds_something_else_is_no_result(
     root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
-    declared.tool(giving([Text("a"), 5], list[Text]), name="give")
+    declared.tool(giving([Text("a"), 5], list[Text]), name="give", read_only=True)
 
     result = root.call("give")
 
@@ -183,7 +183,7 @@ def test_a_list_of_blocks_that_holds_something_else_is_no_result(
 
 def test_a_result_larger_than_a_message_is_refused_in_words(root: DirectPeer, declared: Declared) -> None:
     for value, returns in ((Image(bytes(3_000), "image/png"), Image), ("x" * 5_000, str)):
-        declared.tool(giving(value, returns), name="give")
+        declared.tool(giving(value, returns), name="give", read_only=True)
         with override_settings(MCP={"MAX_RESULT_BYTES": 4_000}):
             result = root.call("give")
         declared.close()

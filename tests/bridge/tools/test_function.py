@@ -194,7 +194,7 @@ def test_a_result_that_breaks_its_schema_is_no_result(
         """Lie."""
         return {"left": "hunter2", "right": 5}  # type: ignore[typeddict-item]
 
-    declared.tool(lie)
+    declared.tool(lie, read_only=True)
 
     result = root.call("lie")
 

@@ -17,9 +17,8 @@ from tests.support.talking import call, talk
 
 LETTER = "abcdefghij" * 200_000
 TOO_LONG = (
-    "The tool has done its work, but its result is larger than the 900000 bytes that a message of this connection may "
-    "have, and is not shown. Do not repeat a call that changes anything. To see the result, ask for less, or call over "
-    "HTTP and without a progress token."
+    "The answer would be larger than the 900000 bytes that a message of this connection may have. Ask for less, or ask "
+    "over HTTP and without a progress token."
 )
 
 pytestmark = pytest.mark.usefixtures("_generous")

@@ -31,18 +31,16 @@ from tests.support.data import make_flights
 
 def test_model_admins_are_those_that_are_registered_in_that_order() -> None:
     site = admin.AdminSite()
+
+    before = model_admins(site)
+    site.register([Flight, Airport])
     found = model_admins(site)
 
-    before = dict(found)
-    site.register([Flight, Airport])
-    during = {model: type(model_admin) for model, model_admin in found.items()}
-    is_that_of_the_site = found[Flight] is site.get_model_admin(Flight)
-    site.unregister(Flight)
-
     assert before == {}
-    assert list(during.items()) == [(Flight, admin.ModelAdmin), (Airport, admin.ModelAdmin)]
-    assert is_that_of_the_site
-    assert list(found) == [Airport]
+    assert [(model, type(one)) for model, one in found.items()] == [
+        (Flight, admin.ModelAdmin), (Airport, admin.ModelAdmin),
+    ]  # fmt: skip
+    assert found[Flight] is site.get_model_admin(Flight)
 
 
 def test_names_in_fieldsets_and_foreign_key_of_inline() -> None:

@@ -16,6 +16,7 @@ from django.db.transaction import atomic
 
 from mcp_django.core.compat.connections import (
     add_execute_wrapper,
+    always_marking,
     before_commit,
     can_lock_rows,
     clear_failure,
@@ -30,7 +31,9 @@ from mcp_django.core.compat.connections import (
     has_uuid_type,
     in_test_transaction,
     integer_range,
+    is_fault_of_driver,
     is_mariadb,
+    marking,
     on_commit_count,
     on_commit_functions,
     on_commit_place,
@@ -270,3 +273,37 @@ def test_the_transaction_of_a_test_is_told_from_one_of_its_own() -> None:
 
     with atomic():
         assert list(in_test_transaction()) == []
+
+
+#: An expression whose value no driver can load.
+UNLOADABLE = {"postgresql": "DATE 'infinity'", "mysql": "TIME '25:00:00'", "sqlite": "CAST(x'ff41' AS TEXT)"}
+
+
+@pytest.mark.every_database
+def test_marking_stands_for_values_that_the_driver_cannot_load(db: None) -> None:
+    connection, mark = connections["default"], object()
+
+    def read() -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1, {UNLOADABLE[connection.vendor]}")
+            return tuple(cursor.fetchone())
+
+    with marking(connection, mark):
+        marked = read()
+
+    assert marked == (1, mark)
+    if connection.vendor == "mysql":
+        with always_marking(connection, mark):
+            assert read() == (1, mark)
+        return
+    with pytest.raises(DatabaseError) as raised, always_marking(connection, mark):
+        read()
+    assert is_fault_of_driver(raised.value)
+
+
+@pytest.mark.every_database
+def test_an_error_of_the_database_is_no_fault_of_the_driver(db: None) -> None:
+    with pytest.raises(DatabaseError) as raised, connections["default"].cursor() as cursor:
+        cursor.execute("SELECT nothing")
+
+    assert not is_fault_of_driver(raised.value)

@@ -135,6 +135,7 @@ async function seeWhatNeedsNoSession(job, talk) {
     seen.unknown = await errorOf(talk.call("no_such_tool", {}));
     seen.absent = await errorOf(read(client, "db://desk/ticket/0"));
     seen["too large"] = textOf(await talk.call("letter", { size: 5_000_000 }));
+    seen.done = textOf(await talk.call("file_away", { lines: 100_000 }));
     return seen;
 }
 

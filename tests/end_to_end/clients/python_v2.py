@@ -209,6 +209,7 @@ async def see_what_needs_no_session(job: dict[str, Any], talk: Talk) -> dict[str
     except MCPError as error:
         seen["absent"] = [error.code, error.message]
     seen["too large"] = await talk.call("letter", size=5_000_000)
+    seen["done"] = await talk.call("file_away", lines=100_000)
     return seen
 
 

@@ -100,6 +100,14 @@ def test_a_result_of_5_mb_is_refused_in_words_and_the_conversation_goes_on(
     assert report["too large"] == [True, "The result is larger than 900000 bytes. Ask for less."]
 
 
+def test_a_call_whose_result_is_too_large_is_known_to_be_done(real_client: RealClient, report: Report) -> None:
+    assert report["done"] == [
+        True,
+        "The tool has done its work. Do not repeat the call. Its result is not shown. The result is larger than 900000 "
+        "bytes. To see what it did, read the records that it was about.",
+    ]
+
+
 def test_the_user_is_asked_where_the_revision_can_ask(real_client: RealClient, report: Report) -> None:
     greeting = [False, "Hello, Ada."]
     refusal = [True, "This needs a client with the capability elicitation."]

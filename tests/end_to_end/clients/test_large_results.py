@@ -17,9 +17,8 @@ LINES = 100_000
 LETTER = sha256(b"abcdefghij" * (SIZE // 10)).hexdigest()
 LEDGER = sha256(json.dumps({"lines": ["abcdefghij"] * LINES}, separators=(",", ":")).encode()).hexdigest()
 REFUSAL = sha256(
-    b"The tool has done its work, but its result is larger than the 900000 bytes that a message of this connection may "
-    b"have, and is not shown. Do not repeat a call that changes anything. To see the result, ask for less, or call "
-    b"over HTTP and without a progress token."
+    b"The answer would be larger than the 900000 bytes that a message of this connection may have. Ask for less, or "
+    b"ask over HTTP and without a progress token."
 ).hexdigest()
 CALLS = {
     "plain": ["letter", {"size": SIZE}],

@@ -111,6 +111,8 @@ class _AggregatePlan:
             with self._mistakes:
                 self._measure(name, "measures")
         self.shown = [*self.groups, *self.measures]
+        with self._mistakes:
+            self._check_names()
         #: Wrong groups and measures: they are not reported again where ``having`` and ``order_by`` repeat them.
         self._wrong = {*query.group_by, *query.measures} - {output.name for output in self.outputs}
         self.having = self._having(query)
@@ -157,7 +159,7 @@ class _AggregatePlan:
         if cursor is None:
             return 0
         [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.lineage)
-        return int(shown or 0)
+        return int(shown) if isinstance(shown, str) else 0
 
     def _measure(self, name: str, where: str) -> str:
         """The alias of a measure."""
@@ -175,6 +177,15 @@ class _AggregatePlan:
         self.measures[alias] = measure
         return alias
 
+    def _check_names(self) -> None:
+        """Raises InvalidQuery for a field named count beside the number of rows."""
+        measured = {measure.name for measure in self.measures.values()}
+        for group in self.groups.values():
+            if group.name in measured:
+                instead = f"count:{self.rights.primary_key.name}"
+                message = f"{group.name} is a field to group by, and the number of rows, which is also {instead}."
+                raise InvalidQuery.one("measures", f"{message} No table has two columns of one name.", group.name)
+
     def _having(self, query: AggregateQuery) -> Q:
         condition = Q()
         if query.having and not query.group_by:
@@ -188,7 +199,7 @@ class _AggregatePlan:
     def _condition(self, name: str, value: Any) -> Q:
         where = f"having.{name[:100]}"
         measure, _, lookup = name.rpartition("__")
-        if not measure or lookup not in HAVING_LOOKUPS:
+        if not measure or lookup not in HAVING_LOOKUPS or self._measures_fields(name):
             measure, lookup = name, HAVING_LOOKUPS[0]
         if measure in self._wrong:
             return Q()
@@ -200,6 +211,10 @@ class _AggregatePlan:
         except ValidationError as error:
             raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
         return self.measures[alias].kind.compare(alias, lookup, read)
+
+    def _measures_fields(self, name: str) -> bool:
+        """Whether the whole name is that of a measure: a field may be named as a lookup, as in ``avg:rule__gt``."""
+        return ":" in name and all(self.rights.column(path) is not None for path in paths_of(name))
 
     def _orders(self, names: Sequence[str]) -> list[OrderBy]:
         """The requested order, then that of the groups. Nulls come last."""
@@ -299,7 +314,7 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return fetch_values(ordered.values_list(*plan.shown)[plan.start : plan.start + count])
+    return fetch_values(ordered.values_list(*plan.shown)[plan.start : plan.start + count], len(plan.shown))
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:

@@ -19,6 +19,7 @@ from django.utils.html import strip_tags
 
 from mcp_django.bridge.resources.fields.kinds import DATA, INTEGER, RELATED_TABLE, TEXT, Kind, related_list
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse
+from mcp_django.core.db.column_paths import column_path, is_in
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ class Column:
         return "__".join([*(step.field.name for step in self.via), self.attname]) if self.via else self.attname
 
     @property
+    def lookup_path(self) -> str:
+        """The path that a lookup may follow: see ``column_path``."""
+        return "__".join([*(step.field.name for step in self.via), column_path(self.field)])
+
+    @property
     def masked(self) -> bool:
         """Whether the value is null where it would reveal a row that the principal cannot see."""
         return self.hides_key or (bool(self.via) and any(step.hides_rows for step in self.via))
@@ -125,19 +131,16 @@ class Column:
         if self.via:
             return self._condition_on_related(lookup, value)
         if self.types is not None:
-            return self.types.condition(self.attname, lookup, value)
+            return self.types.condition(self.field, lookup, value)
         if self.kind.linked and lookup == "isnull":
             # An empty value has no link, and is read as null too.
-            empty = Q((f"{self.attname}__isnull", True)) | Q((self.attname, self.kind.empty))
+            empty = Q((f"{self.lookup_path}__isnull", True)) | Q((self.attname, self.kind.empty))
             return empty if value else ~empty
         if self.related is None or not self.hides_key:
-            # A ForeignKey takes few lookups. The field that it points to has the same values, and takes them all.
-            plain = not isinstance(self.field, models.ForeignKey) or lookup in ("exact", "in", "isnull")
-            path = self.attname if plain else f"{self.field.name}__{self.target}"
-            return self.kind.compare(path, lookup, value)
+            return self.kind.compare(self.lookup_path, lookup, value)
         visible = self.related.rows()
         if lookup == "isnull":
-            hidden = ~Q((f"{self.attname}__in", self._ends(visible))) | Q((f"{self.attname}__isnull", True))
+            hidden = ~is_in(self.field, self._ends(visible)) | Q((f"{self.lookup_path}__isnull", True))
             return hidden if value else ~hidden
         return self.points_to(self.kind.compare(self.target, lookup, value))
 
@@ -146,7 +149,7 @@ class Column:
         if self.related is None:
             raise TypeError(f"{self.name} points to nothing")
         found = self.related.rows().filter(condition)
-        return Q((f"{self.attname}__in", self._ends(found)))
+        return is_in(self.field, self._ends(found))
 
     def _ends(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
         """The values of the foreign key that point to one of the rows."""
@@ -165,11 +168,8 @@ class Column:
     @property
     def target(self) -> str:
         """Where the relation ends, as a path from its model: more than one name where that key is a relation too."""
-        names, field = [], self.field
-        while isinstance(field, models.ForeignKey):
-            field = field.target_field
-            names.append(field.name)
-        return "__".join(names)
+        target: AnyField = self.field.target_field  # type: ignore[attr-defined]
+        return column_path(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Relation:
             return rows.filter(self._owned_by(owner))
         _, here, there = self._links
         links = self._link_rows(rows.db).filter(Q((here.attname, owner))).values(there.attname)
-        return rows.filter(Q((f"{there.target_field.attname}__in", links)))
+        return rows.filter(is_in(there.target_field, links))
 
     def rows_of_any(self, owners: Sequence[Any]) -> models.QuerySet[Any]:
         """The visible related rows of several rows.
@@ -241,13 +241,14 @@ class Relation:
             return self.related.bare_rows().filter(self._owned_by_any(owners))
         through, here, there = self._links
         rows = self.related.rows()
-        visible = Q((f"{there.attname}__in", rows.values(there.target_field.attname)))
-        links = self._link_rows(rows.db).filter(Q((f"{here.attname}__in", owners))).filter(visible)
+        visible = is_in(there, rows.values(there.target_field.attname))
+        links = self._link_rows(rows.db).filter(is_in(here, owners)).filter(visible)
         if through._meta.auto_created:
             return links
         # A through model of the project may join the same two rows more than once.
         equal = [Q((name, OuterRef(name))) for name in (here.attname, there.attname)]
-        return links.filter(~Exists(self._link_rows(rows.db).filter(*equal, pk__lt=OuterRef("pk"))))
+        earlier = Q((f"{column_path(through._meta.pk)}__lt", OuterRef("pk")))
+        return links.filter(~Exists(self._link_rows(rows.db).filter(*equal, earlier)))
 
     @property
     def owner_path(self) -> str:
@@ -284,7 +285,8 @@ class Relation:
 
     def _owned_by_any(self, owners: Sequence[Any]) -> Q:
         """The same for several rows."""
-        return Q((f"{self._owner_column}__in", [self.held(owner) for owner in owners]))
+        owner_field: Any = self.related.model._meta.get_field(self._owner_column)
+        return is_in(owner_field, [self.held(owner) for owner in owners])
 
     def _joined(self, owner: Any, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
         """One row for each visible related row that meets the condition, for use in another query."""
@@ -294,7 +296,7 @@ class Relation:
         _, here, there = self._links
         links = self._link_rows(rows.db).filter(Q((here.attname, owner)))
         found = rows.filter(condition).values(there.target_field.attname)
-        joined: models.QuerySet[Any] = links.filter(Q((f"{there.attname}__in", found)))
+        joined: models.QuerySet[Any] = links.filter(is_in(there, found))
         return joined
 
     def _link_rows(self, alias: str) -> models.QuerySet[Any]:
@@ -328,6 +330,9 @@ class RelatedCount:
     def path(self) -> str:
         """The name that the number has in a query."""
         return f"_mcp_count_{self.relation.name}"
+
+    #: The path that a lookup may follow.
+    lookup_path = path
 
     def expression(self) -> Any:
         return self.relation.count()

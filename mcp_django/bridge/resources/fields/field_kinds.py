@@ -11,7 +11,7 @@ import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
@@ -167,9 +167,27 @@ def kind_of(field: AnyField, *, named: bool) -> Kind | None:
     return look_up(field, named=named)[0]
 
 
-@kept_with_settings
 def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, str]:
     """The kind of a column, or None and the reason why it is hidden."""
+    return _looked_up(_This(field), named=named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _This:
+    """A field in a cache. Django takes two for equal that have the same number, which a package may give to both."""
+
+    field: AnyField
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _This) and self.field is other.field
+
+    def __hash__(self) -> int:
+        return id(self.field)
+
+
+@kept_with_settings
+def _looked_up(this: _This, *, named: bool) -> tuple[Kind | None, str]:
+    field = this.field
     *relations, column = steps_to_column(field)
     for relation in () if named else relations:
         base = next(cls for cls in type(relation).__mro__ if cls in _RELATIONS)

@@ -1,17 +1,18 @@
 """Reading rows with a value that its field cannot read: the others are read all the same.
 
 Converters are code of the project, or of a package, and may fail for what another program, or an older version, has
-written. Nothing is done for a query until it fails.
+written. So may drivers: Python has no date of the year 12345. Nothing is done for a query until it fails.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import Error, models
+from django.db import Error, connections, models
 
+from mcp_django.core.compat.connections import always_marking, is_fault_of_driver, marking
 from mcp_django.core.compat.queries import is_sliced_or_combined, mark_unreadable
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.interrupts import was_interrupted
@@ -27,13 +28,23 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
-def note(names: Iterable[str]) -> str:
-    return f"Values of {', '.join(names)} that could not be read are null."
+#: Rows that a note names for one field.
+_MAX_NAMED = 5
+
+
+def note(lost: Mapping[str, Sequence[Any]]) -> str:
+    """What is said of values that are null in the place of others. ``lost``: field → the keys of its rows, if known."""
+    return f"Values that could not be read are null: {'; '.join(map(_named, lost, lost.values()))}."
+
+
+def _named(name: str, keys: Sequence[Any]) -> str:
+    more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
+    return f"{name} of {', '.join(str(key) for key in keys[:_MAX_NAMED])}{more}" if keys else name
 
 
 def is_fault_of_value(error: Exception) -> bool:
     """Whether code that reads or writes a value failed, and not the database, or a request that was cancelled."""
-    return not (isinstance(error, Error | MCPError) or was_interrupted())
+    return is_fault_of_driver(error) or not (isinstance(error, Error | MCPError) or was_interrupted())
 
 
 def fetch_marked(queryset: models.QuerySet[Any], error: Exception) -> list[Any]:
@@ -44,13 +55,14 @@ def fetch_marked(queryset: models.QuerySet[Any], error: Exception) -> list[Any]:
     if not is_fault_of_value(error):
         raise error
     _log("Values of %s are null, since they could not be read (%s)", queryset, error)
-    return fetch(mark_unreadable(queryset, UNREADABLE))
+    with marking(connections[queryset.db], UNREADABLE):
+        return fetch(mark_unreadable(queryset, UNREADABLE))
 
 
 def fetch_instances(queryset: models.QuerySet[Any]) -> list[Any]:
     """All instances of a queryset, less those with a value that could not be read. Raises TooSlow."""
     try:
-        return fetch(queryset)
+        return _fetch_readable(queryset)
     except Exception as error:
         if not is_fault_of_value(error):
             raise
@@ -64,11 +76,16 @@ def fetch_instances(queryset: models.QuerySet[Any]) -> list[Any]:
     found = []
     for key in fetch(queryset.values_list("pk", flat=True)):
         try:
-            found += fetch(queryset.filter(pk=key))
+            found += _fetch_readable(queryset.filter(pk=key))
         except Exception as error:
             if not is_fault_of_value(error):
                 raise
     return found
+
+
+def _fetch_readable(queryset: models.QuerySet[Any]) -> list[Any]:
+    with always_marking(connections[queryset.db], UNREADABLE):
+        return [row for row in fetch(queryset) if not any(value is UNREADABLE for value in vars(row).values())]
 
 
 def _log(message: str, queryset: models.QuerySet[Any], error: Exception) -> None:

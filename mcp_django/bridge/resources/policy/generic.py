@@ -23,6 +23,8 @@ from mcp_django.bridge.resources.fields.columns import Column, Computed, Relatio
 from mcp_django.bridge.resources.fields.kinds import CONTENT_TYPE, INTEGER, TEXT, UUID
 from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.core.compat.connections import has_uuid_type
+from mcp_django.core.db.column_paths import column_path, is_in
+from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
@@ -101,14 +103,14 @@ class ContentTypes:
         label = Concat(F("app_label"), Value("."), F("model"), output_field=models.CharField())
         return Subquery(rows_of_types(self._models.values()).filter(pk=OuterRef(path)).values(_mcp_label=label))
 
-    def condition(self, attname: str, lookup: str, value: Any) -> Q:
+    def condition(self, field: AnyField, lookup: str, value: Any) -> Q:
         """A condition on the column that holds the key of a content type."""
         if lookup == "isnull":
-            known = Q((f"{attname}__in", rows_of_types(self._models.values()).values("pk")))
-            return ~known | Q((f"{attname}__isnull", True)) if value else known
+            known = is_in(field, rows_of_types(self._models.values()).values("pk"))
+            return ~known | Q((f"{column_path(field)}__isnull", True)) if value else known
         wanted = {label.lower() for label in (value if lookup == "in" else [value])}
         found = rows_of_types(model for label, model in self._models.items() if label in wanted)
-        return Q((f"{attname}__in", found.values("pk")))
+        return is_in(field, found.values("pk"))
 
 
 def rows_of_types(found: Iterable[Model]) -> models.QuerySet[Any]:
@@ -209,7 +211,7 @@ class GenericRelated(Relation):
 
     @property
     def _of_type(self) -> Q:
-        return Q((f"{self.kind.attname}__in", self.types.values("pk")))
+        return is_in(self.kind.field, self.types.values("pk"))
 
 
 def _as_text(key: F, column: Column) -> Any:

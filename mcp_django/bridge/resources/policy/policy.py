@@ -27,6 +27,7 @@ from mcp_django.bridge.resources.policy import generic, visible_rows
 from mcp_django.bridge.resources.policy.searching import AdminSearch, SearchField, search_field
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.core.compat import queries
+from mcp_django.core.db.column_paths import rows_of_keys
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange import scopes
 from mcp_django.types import AnyField
@@ -280,7 +281,8 @@ class ModelRights:
     @property
     def ordering(self) -> Sequence[Any]:
         """The order of rows where the agent names none, as declared."""
-        return list(self.ask_hook("get_ordering", ()))
+        declared = self.ask_hook("get_ordering", ())
+        return declared if isinstance(declared, list | tuple) else ()
 
     @property
     def description(self) -> str:
@@ -361,7 +363,7 @@ class ModelRights:
         rows = self.rows()
         if queries.has_one_table(rows):
             return rows
-        return self.model._base_manager.using(rows.db).filter(pk__in=rows.values("pk"))
+        return rows_of_keys(rows, rows.values("pk"))
 
     def of_row(self, row: models.Model) -> ModelRights:
         """What the principal may read of this row."""

@@ -16,6 +16,7 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
 from mcp_django.core.compat import queries
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def search_condition(rights: ModelRights, text: str, notes: list[str]) -> Q:
         return _found_by_admin(rights, rights.admin_search, text.strip(), notes) if text.strip() else Q()
     condition = Q()
     for word in text.split():
-        anywhere = Q(("pk__in", []))
+        anywhere = has_key_in(rights.model, [])
         for field in rights.searchable:
             if (value := _sought(field, word)) is not None:
                 anywhere |= field.condition(value)
@@ -135,12 +136,12 @@ def _found_by_admin(rights: ModelRights, search: AdminSearch, text: str, notes: 
     if not queries.names_database(found):
         found = found.using(rows.db)
     if found.db == rows.db and not queries.is_sliced_or_combined(found):
-        return Q(("pk__in", (found if queries.picks_rows(found) else found.order_by()).values("pk")))
+        return has_key_in(rights.model, (found if queries.picks_rows(found) else found.order_by()).values("pk"))
     # Not every database takes such a queryset as a subquery.
     keys = fetch(found.values_list("pk", flat=True)[: MAX_LIST_VALUES + 1])
     if len(keys) > MAX_LIST_VALUES:
         notes.append(f"The admin's own search found more than {MAX_LIST_VALUES} rows; only the first ones count here.")
-    return Q(("pk__in", keys[:MAX_LIST_VALUES]))
+    return has_key_in(rights.model, keys[:MAX_LIST_VALUES])
 
 
 def _are_rows_of(model: type[models.Model], found: models.QuerySet[Any]) -> bool:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.db import models, router
-from django.db.models import Q, Value
+from django.db.models import Value
 
 from mcp_django.bridge.declared.inlines import InlineMCP
 from mcp_django.bridge.resources.fields.kinds import is_parent_link
 from mcp_django.bridge.resources.fields.unreadable import fetch_instances
 from mcp_django.core.compat import queries
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import has_key_in, is_in, rows_of_keys
 from mcp_django.core.hooks import call_hook
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def rows(rights: ModelRights) -> models.QuerySet[Any]:
     if isinstance(key, models.ForeignKey) and not is_parent_link(key):
         owner = rights.rights.of_model(key.related_model)
         if owner is not None and owner.scoped:
-            queryset = queryset.filter(pk__in=owner.rows().values(key.target_field.name))
+            queryset = queryset.filter(is_in(key, owner.rows().values(key.target_field.name)))
     return queryset
 
 
@@ -48,12 +49,12 @@ def _of_visible_parents(rights: ModelRights, inline: InlineMCP, queryset: models
         return queryset.none()
     if inline.owner is None:
         return queryset  # They are reached from a parent alone.
-    return queryset.filter(Q((f"{inline.owner.name}__in", parent.rows().values(inline.owner.target_field.name))))
+    return queryset.filter(is_in(inline.owner, parent.rows().values(inline.owner.target_field.name)))
 
 
 def instances(rights: ModelRights, keys: Sequence[Any]) -> models.QuerySet[Any]:
     """The rows of these keys with all that ``get_queryset`` adds to them, for the project's own code to read."""
-    queryset = _declared(rights).filter(pk__in=keys).order_by()
+    queryset = _declared(rights).filter(has_key_in(rights.model, keys)).order_by()
     admin = rights.model_mcp.model_admin
     if admin is not None and admin.list_select_related:
         related = admin.list_select_related
@@ -78,9 +79,9 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
         queryset = queryset.using(router.db_for_write(rights.model))
     if queries.picks_rows(queryset):
         # Its own order decides which row of each group it picks.
-        return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
+        return rows_of_keys(queryset, queryset.values("pk"))
     if queries.may_double_rows(queryset):
-        return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
+        return rows_of_keys(queryset, queryset.order_by().values("pk"))
     return queries.not_reversed(queryset)
 
 
@@ -99,9 +100,9 @@ def visible_keys(
         except ValidationError:
             continue
     if rights.checks_objects:
-        found = _with_using(rights.rows().filter(pk__in=values or [Value(None)]), using)
+        found = _with_using(rights.rows().filter(has_key_in(rights.model, values or [Value(None)])), using)
         return _permitted(rights, values, fetch_instances(found), most)
-    queryset = _with_using(rights.rows().filter(pk__in=values), using)
+    queryset = _with_using(rights.rows().filter(has_key_in(rights.model, values)), using)
     return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
 
 

@@ -236,7 +236,8 @@ class _FilterReader:
             if isinstance(value, dict) and not rest:
                 return meets(self.read(value, where, self._follow(head, model, where, position.inside())))
             beyond = rest.partition("__")[0]
-            if model.own_column(beyond) is not None or beyond in model.relations or beyond == "pk":
+            is_number = beyond == "count" and head in position.rights.relations
+            if not is_number and (model.own_column(beyond) is not None or beyond in model.relations or beyond == "pk"):
                 inner = self._follow(head, model, where, position)
                 is_foreign_key = position.rights.own_column(head) is not None
                 is_null = self._asks_for_null(rest, value, model) if is_foreign_key else ""

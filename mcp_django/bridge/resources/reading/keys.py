@@ -19,6 +19,7 @@ from mcp_django.bridge.resources.fields.kinds import TEXT
 from mcp_django.bridge.resources.fields.unreadable import UNREADABLE
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.reading.values import fetch_values, write
+from mcp_django.core.db.column_paths import is_in
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import did_you_mean, nearest_values
 
@@ -66,7 +67,7 @@ class Keys:
 
     def without_row(self, values: Sequence[Any]) -> list[Any]:
         """Those of the values that are the key of no visible row. Raises TooSlow."""
-        rows = self.rights.rows().filter(Q((f"{self.column.attname}__in", values)))
+        rows = self.rights.rows().filter(is_in(self.column.field, values))
         found = fetch_values(rows.values_list(self.column.attname))
         return without(values, (value for (value,) in found), rows.db)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
+
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.filters import filter_condition
 from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import column_path
 from mcp_django.types import JSON
 
 #: Rows whose permission is checked between two queries.
@@ -36,4 +39,4 @@ def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[
         keys += [key for key in batch if str(key) in visible]
         if len(batch) < _AT_ONCE:
             return keys if len(keys) <= most else None
-        following = queryset.filter(pk__gt=batch[-1])
+        following = queryset.filter(Q((f"{column_path(rights.model._meta.pk)}__gt", batch[-1])))

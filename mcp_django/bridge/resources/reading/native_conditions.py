@@ -51,7 +51,8 @@ def _parts_in(condition: Q, rights: ModelRights) -> Iterator[tuple[_Compared, Co
         elif isinstance(child, tuple):
             name, part, comparison = _split(child[0])
             column = rights.own_column(name) if part in PARTS and comparison in _COMPARISONS else None
-            if column is not None and column.kind in PARTS[part].kinds:
+            # Behind a foreign key stands the name of the key that it points to, which may be that of a part.
+            if column is not None and not column.field.is_relation and column.kind in PARTS[part].kinds:
                 yield (name, part), column
 
 

@@ -18,6 +18,7 @@ from mcp_django.bridge.resources.reading.selection import names_of, values_of
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
 from mcp_django.conf import get_conf
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import rows_of_keys
 from mcp_django.protocol.errors import TooSlow
 
 #: Related rows of a page in all.
@@ -57,7 +58,7 @@ def _owners(rights: ModelRights, output: RelatedRows, rows: Sequence[Sequence[An
     attname = output.relation.owner_attname
     if attname == rights.primary_key.attname:
         return {key: key for key in keys}
-    pairs = rights.model._base_manager.using(rights.rows().db).filter(pk__in=keys)
+    pairs = rows_of_keys(rights.rows(), keys)
     return {key: owner for key, owner in fetch(pairs.values_list("pk", attname)) if owner is not None}
 
 
@@ -83,10 +84,10 @@ def _read(output: RelatedRows, owners: Sequence[Any], chars: int) -> list[Any]:
         # The rank is that of keys alone, so that no other value is read of the rows that are left out.
         rank = Window(RowNumber(), partition_by=F(relation.owner_path), order_by=F(relation.key_path).asc())
         first = related.alias(_mcp_rank=rank).filter(Q(("_mcp_rank__lte", most))).values("pk")
-        related, most = related.model._base_manager.using(related.db).filter(pk__in=first), MAX_IN_ALL + 1
+        related, most = rows_of_keys(related, first), MAX_IN_ALL + 1
     columns = [replace(column, via=(*relation.step, *column.via)).beginning(chars) for column in output.columns]
     names = [*names_of(columns), relation.owner_path]
-    return fetch_values(values_of(related.order_by(relation.key_path), columns, names)[:most])
+    return fetch_values(values_of(related.order_by(relation.key_path), columns, names)[:most], len(names))
 
 
 def _spellings(

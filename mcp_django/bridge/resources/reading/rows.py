@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import connections, models
 
 from mcp_django.bridge.resources.fields import unreadable
 from mcp_django.bridge.resources.fields.columns import Column, Computed, Output, RelatedCount, RelatedRows
@@ -28,6 +28,7 @@ from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.selection import Order, names_of, order, values_of
 from mcp_django.bridge.resources.reading.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.connections import always_marking
 from mcp_django.core.compat.queries import first_rows
 from mcp_django.core.db.bounds import bounded, fetch
 from mcp_django.core.hooks import call_hook
@@ -85,7 +86,8 @@ class _RecordPlan:
     #: What is read of a row: a value for each output, then those of the order that are not among them.
     names: list[str]
     orders: list[Order]
-    #: The rows that meet the conditions, in no order.
+    #: The rows that the principal may see, and those of them that meet the conditions, in no order.
+    visible: models.QuerySet[Any]
     matching: models.QuerySet[Any]
     after: list[Any] | None
     #: Its digest names the query in a cursor.
@@ -186,12 +188,12 @@ def find(
         notes.append(f"A page holds at most {most} rows{why} (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
-        place = plan.place_of(found[kept - 1])
-        if UNREADABLE not in place:
+        place = cursors.values_for_cursor(plan.orders, plan.place_of(found[kept - 1]))
+        if place[-1] is not UNREADABLE:
             digest = cursors.query_digest(*plan.identity)
             cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.lineage)
         if cursor is None:
-            why = "A value of this order is too long for a cursor, or cannot be read"
+            why = "A value of this order is too long for a cursor, or the key cannot be read"
             notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
         notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
@@ -250,7 +252,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue]
     ``asks``: the database may be asked for what makes the conditions quicker. This may raise TooSlow.
     """
     mistakes = Mistakes()
-    queryset = rights.rows()
+    visible = queryset = rights.rows()
     with mistakes:
         if query.filter:
             condition = filter_condition(rights, query.filter, doubts)
@@ -269,7 +271,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue]
     if query.cursor is not None:
         digest = cursors.query_digest(*identity)
         after = cursors.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.lineage)
-    return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, after, identity)
+    return _RecordPlan(outputs, names_of(outputs, orders), orders, visible, queryset, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -290,8 +292,8 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
         kept += [row for row, key in zip(batch, keys, strict=True) if str(key) in visible]
         if len(batch) < _LOOKED_AT_ONCE:
             return kept[:limit], len(kept) > limit
-        after = plan.place_of(batch[-1])
-        if UNREADABLE in after:
+        after = cursors.values_for_cursor(plan.orders, plan.place_of(batch[-1]))
+        if after[-1] is UNREADABLE:
             break
     return kept[:limit], True
 
@@ -302,9 +304,10 @@ def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[S
         return _fetch_first(plan, count)
     rows: list[Sequence[Any]] = []
     queryset = plan.ordered()
+    after = cursors.compared_with(plan.orders, after, plan.visible)
     for condition in cursors.segments(plan.orders, after, alias=queryset.db):
         matching = queryset.filter(condition)
-        rows += fetch_values(values_of(matching, plan.outputs, plan.names)[: count - len(rows)])
+        rows += fetch_values(values_of(matching, plan.outputs, plan.names)[: count - len(rows)], len(plan.names))
         if len(rows) >= count:
             break
     return rows
@@ -314,10 +317,10 @@ def _fetch_first(plan: _RecordPlan, count: int) -> list[Sequence[Any]]:
     """The same for the very first rows, by SQL that was written before if that is known to be right."""
     prepared = first_rows(plan.matching, plan.names, [order.path for order in plan.orders], count)
     if prepared is None:
-        return fetch_values(values_of(plan.ordered(), plan.outputs, plan.names)[:count])
+        return fetch_values(values_of(plan.ordered(), plan.outputs, plan.names)[:count], len(plan.names))
     alias = plan.matching.db
     try:
-        with bounded(alias):
+        with bounded(alias), always_marking(connections[alias], UNREADABLE):
             return prepared.fetch(alias)
     except Exception as error:  # noqa: BLE001 - it is raised again there if no value is at fault
         return unreadable.fetch_marked(values_of(plan.ordered(), plan.outputs, plan.names)[:count], error)
@@ -340,8 +343,8 @@ def _fill_computed(
     rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], budget: _Budget, notes: list[str]
 ) -> list[list[Any]]:
     instances = {instance.pk: instance for instance in fetch_instances(rights.instances([row[0] for row in rows]))}
-    if any(row[0] not in instances for row in rows):
-        notes.append(unreadable.note(output.name for output in computed.values()))
+    if missing := [row[0] for row in rows if row[0] not in instances]:
+        notes.append(unreadable.note({output.name: missing for output in computed.values()}))
     for count, row in enumerate(rows):
         if count and time.monotonic() > budget.until:
             names = ", ".join(output.name for output in computed.values())
@@ -390,7 +393,8 @@ def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Quer
 
 
 def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
-    found = fetch_values(values_of(queryset, outputs, names_of(outputs))[:1])
+    names = names_of(outputs)
+    found = fetch_values(values_of(queryset, outputs, names)[:1], len(names))
     if not found:
         return None
     notes: list[str] = []

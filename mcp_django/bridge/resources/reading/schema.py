@@ -52,6 +52,8 @@ def describe_model(rights: ModelRights) -> JSON:
             f"{example}__isnull; in fields: {example} for keys, {example}__count, or several of their fields; "
             f"in order_by: -{example}__count."
         )
+        if name := next((name for name, one in rights.relations.items() if "count" in one.related.columns), ""):
+            described["relations_help"] += f' A field count is {{"{name}": {{"count": ..}}}}.'
     if columns := list(rights.filterable.values()):
         # Once for each type, since fields are many and types are few.
         described["lookups"] = {

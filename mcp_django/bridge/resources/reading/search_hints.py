@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Q
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.indexes import is_indexed
@@ -19,6 +18,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
 from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values, write
+from mcp_django.core.db.column_paths import is_in
 from mcp_django.protocol.errors import TooSlow
 
 #: A longer search is a sentence, and no value.
@@ -91,7 +91,7 @@ def _held(keys: Keys, words: Sequence[str]) -> Any:
             values += [column.kind.read(column.field, spelling) for spelling in spellings]
     if not values:
         return None
-    rows = keys.rights.rows().filter(Q((f"{column.attname}__in", list(dict.fromkeys(values)))))
+    rows = keys.rights.rows().filter(is_in(column.field, list(dict.fromkeys(values))))
     try:
         found = fetch_values(rows.values_list(column.attname)[:1])
     except TooSlow:

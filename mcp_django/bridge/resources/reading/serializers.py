@@ -38,6 +38,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.sources import Lead, follow, why_refused, why_source_refused
 from mcp_django.core.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import field_error
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
@@ -252,7 +253,7 @@ class RecordSerializer:
         if rights.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
-            queryset = queryset.filter(pk__in=rights.rows().using(queryset.db).values("pk"))
+            queryset = queryset.filter(has_key_in(rights.model, rights.rows().using(queryset.db).values("pk")))
         if isinstance(field, serializers.ListSerializer) and is_own(field, "to_representation"):
             return queryset  # The serializer may narrow it, as in a view.
         first = queryset[:looks]
@@ -311,7 +312,7 @@ def _linked(relation: Relation, row: models.Model, value: Any) -> Any:
         return value
     queryset = value.all()
     visible = relation.rows_of(getattr(row, relation.owner_attname)).using(queryset.db)
-    return queryset.filter(pk__in=visible.values("pk"))
+    return queryset.filter(has_key_in(queryset.model, visible.values("pk")))
 
 
 def _drf_request(rights: ModelRights) -> Request:

@@ -106,7 +106,7 @@ def _with_ends_of_rows(rights: ModelRights, column: Column, ends: list[Any]) -> 
     """The ends, open ones filled in from the visible rows if an index gives them and the principal may know them."""
     if all(end is not None for end in ends) or rights.checks_objects or rights.smallest_group > 1:
         return ends
-    rows = rights.rows().filter(Q((f"{column.attname}__isnull", False))).values_list(column.attname, flat=True)
+    rows = rights.rows().filter(Q((f"{column.lookup_path}__isnull", False))).values_list(column.attname, flat=True)
     found = list(ends)
     with suppress(TooSlow, DatabaseError, ValueError, TypeError):  # A value may be unreadable.
         for index, order in enumerate((column.attname, f"-{column.attname}")):

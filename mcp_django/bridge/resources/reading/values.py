@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
-from django.db import models
+from django.db import connections, models
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import unreadable
-from mcp_django.bridge.resources.fields.columns import Output, RelatedRows
-from mcp_django.bridge.resources.fields.kinds import TEXT, Kind
+from mcp_django.bridge.resources.fields.columns import Column, Output, RelatedRows
+from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.fields.kinds import DATE, DATETIME, TEXT, TIME, Kind
 from mcp_django.bridge.resources.fields.unreadable import UNREADABLE, Unreadable, is_fault_of_value
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.connections import always_marking
 from mcp_django.core.db.bounds import fetch
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
+
+logger = logging.getLogger("mcp_django")
 
 #: Values with fewer bytes are never cut to make room.
 _LONG_BYTES = 1_000
 
 
-def fetch_values(queryset: models.QuerySet[Any]) -> list[Any]:
-    """All rows of a ``values_list``, with UNREADABLE in the place of a value that cannot be read. Raises TooSlow."""
+def fetch_values(queryset: models.QuerySet[Any], width: int | None = None) -> list[Any]:
+    """All rows of a ``values_list``, with UNREADABLE in the place of a value that cannot be read.
+
+    Raises TooSlow, and InvalidQuery where the rows do not have as many values as were asked for, which is ``width``.
+    """
     try:
-        return fetch(queryset)
+        with always_marking(connections[queryset.db], UNREADABLE):
+            found = fetch(queryset)
     except Exception as error:  # noqa: BLE001 - it is raised again there if no value is at fault
-        return unreadable.fetch_marked(queryset, error)
+        found = unreadable.fetch_marked(queryset, error)
+    if width is not None and any(len(row) != width for row in found):
+        raise _misshapen(queryset.model, width)
+    return found
+
+
+def _misshapen(model: type[models.Model], width: int) -> InvalidQuery:
+    label = model._meta.label_lower
+    logger.error("A queryset of %s gives rows of another length than the %s columns that were asked for", label, width)
+    message = f"{label} cannot be read: a package of the project gives other values than those that are asked for."
+    return InvalidQuery.one("model", message, label)
 
 
 class Written(Protocol):
@@ -58,29 +77,45 @@ def write_rows(
     """
     columns: list[Sequence[Any]] = []
     cut: list[str] = []
-    lost: list[str] = []
+    lost: dict[str, list[int]] = {}
     for output, values in zip(outputs, zip(*rows, strict=True), strict=False):
         if output.kind.linked:
             columns.append([
                 uris.file_uri(rights.model, row[0], output.name) if value and value is not UNREADABLE else None
                 for row, value in zip(rows, values, strict=True)
             ])  # fmt: skip
-            if UNREADABLE in values:
-                lost.append(output.name)
+            lost[output.name] = [place for place, value in enumerate(values) if value is UNREADABLE]
             continue
-        written = _write_column(output.kind, values, partial(lost.append, output.name))
+        places = lost[output.name] = _places_of_lost(output, values)
+        written = _write_column(output.kind, values, places.append)
         if output.kind.long and not _are_short_texts(written, limit):
             whole, written = written, [_shortened(value, limit) for value in written]
             if any(value is not short for value, short in zip(whole, written, strict=True)):
                 cut.append(output.name)
         columns.append(written)
-    if lost:
-        notes.append(unreadable.note(dict.fromkeys(lost)))
+    if any(lost.values()):
+        keys = columns[0] if _is_key(outputs[0]) else ()
+        notes.append(
+            unreadable.note(
+                {name: [keys[at] for at in places] if keys else () for name, places in lost.items() if places}
+            )
+        )
     return [list(row) for row in zip(*columns, strict=True)], cut
 
 
-def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -> Sequence[Any]:
-    """The values as JSON; ``lose`` is called for each that cannot be read or written."""
+def _is_key(output: Written) -> bool:
+    """Whether a column names its rows, as that of a page does and that of groups does not."""
+    return isinstance(output, Column) and output.field.primary_key and not output.via
+
+
+def _places_of_lost(output: Written, values: Sequence[Any]) -> list[int]:
+    """The places of values of which the driver made null, where there is no null: MariaDB's 0000-00-00."""
+    is_never_null = isinstance(output, Column) and output.kind in (DATE, DATETIME, TIME) and not output.nullable
+    return [place for place, value in enumerate(values) if value is None] if is_never_null and None in values else []
+
+
+def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[int], None]) -> Sequence[Any]:
+    """The values as JSON; ``lose`` is called with the place of each that cannot be read or written."""
     types = set(map(type, values))
     if kind.is_json(values, types):
         return values
@@ -88,7 +123,7 @@ def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -
         with suppress(Exception):
             write = kind.writer()
             return [None if value is None else write(value) for value in values]
-    return [_written(kind, value, lose) for value in values]
+    return [_written(kind, value, partial(lose, place)) for place, value in enumerate(values)]
 
 
 def _written(kind: Kind, value: Any, lose: Callable[[], None]) -> Any:

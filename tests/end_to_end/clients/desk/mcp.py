@@ -60,6 +60,12 @@ def ledger(request: MCPRequest, lines: int, steps: int = 0) -> dict[str, list[st
     return {"lines": ["abcdefghij"] * lines}
 
 
+@tool(destructive=False)
+def file_away(request: MCPRequest, lines: int) -> dict[str, list[str]]:
+    """Write so many lines into the ledger, and return them."""
+    return ledger(request, lines)
+
+
 @prompt
 def reply(request: MCPRequest, ticket: Ticket, tone: Literal["short", "long"] = "short") -> str:
     """Answer whoever opened a ticket."""
