@@ -24,6 +24,8 @@ class Usage:
     changed: list[Any] = field(default_factory=list)
     #: Whether a tool that may change data has done its work: from then on, nothing may look as if it had not.
     is_done: bool = False
+    #: Whether it has, and something else than its result was answered.
+    is_result_lost: bool = False
     #: The name of the tool or prompt, once the caller was found to be allowed to use it.
     found: str = ""
     #: The names of the arguments that it declares, where the project does not declare the tool itself.

@@ -21,6 +21,7 @@ RequestId = int | str
 SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 _ABSENT = object()
+_BOM = b"\xef\xbb\xbf"
 #: Finds candidates for numbers that JSON can express and a float cannot hold. Such a number has an exponent of three
 #: digits, or hundreds of digits. A pattern that begins with digits is the fastest, and sees each run of digits once.
 _DIGITS = re.compile(rb"[0-9]{3,}")
@@ -70,7 +71,10 @@ def decode(body: bytes | str) -> Any:
 
     NaN, Infinity, numbers that overflow to them, lone surrogates, and nesting beyond the parser's bound are refused. So
     is an object that has a member twice, at whatever depth: a proxy in front of us may read the other one.
+
+    A byte order mark before it is ignored (RFC 8259 §8.1): clients on Windows write one.
     """
+    body = body.removeprefix(_BOM) if isinstance(body, bytes) else body.removeprefix(_BOM.decode())
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -166,7 +170,7 @@ def parse(value: Any) -> Message:
     if not isinstance(method, str):
         raise Malformed(InvalidRequest("method must be a string."), request_id)
     params = value.get("params", _ABSENT)
-    if params is _ABSENT:
+    if params is _ABSENT or params is None:  # Some clients write null for what they do not send.
         params = {}
     if not isinstance(params, dict):
         raise Malformed(InvalidRequest("params must be an object."), request_id)

@@ -301,7 +301,8 @@ def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSO
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
             try:
                 result = run()
-                if isinstance(result, dict) and result.get("isError") is True:
+                is_error = isinstance(result, dict) and result.get("isError") is True
+                if is_error and not exchange.usage.is_result_lost:
                     exchange.usage.outcome = Call.Outcome.FAILED.value
                 return result
             except Suspended as found:

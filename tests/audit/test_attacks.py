@@ -179,15 +179,17 @@ def test_passing_for_refused_by_an_answer_that_is_too_long(
 ) -> None:
     """The tool has changed what it was to change."""
 
-    def change(request: Any) -> str:
+    def change(request: Any, size: int) -> str:
         """Changes."""
-        return "x" * 4_850
+        return "x" * size
 
     audited(AUDIT=mode, MAX_RESULT_BYTES=5_000)
     declared.tool(change)
-    peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {}})
+    # Too long for an answer alone, and for a result.
+    for size in (4_850, 10_000):
+        peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {"size": size}})
 
-    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "done", "reason": ""}]
+    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "done", "reason": ""}] * 2
 
 
 def test_silencing_the_server_while_strict_refuses_every_change(

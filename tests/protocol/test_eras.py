@@ -86,6 +86,17 @@ def test_initialize_with_a_session_is_refused(admin: HTTPPeer) -> None:
     assert (answer.status, answer.json) == (400, error(-32600, "INVALID_REQUEST", message, 1))
 
 
+@pytest.mark.parametrize("transport", HTTP)
+def test_initialize_with_the_id_of_a_session_that_is_gone_begins_anew(admin: HTTPPeer) -> None:
+    for key in ("", "gone", "0" * 64):
+        answer = admin.http(
+            "POST", initialize(protocolVersion="2025-11-25", **CLIENT).encode(), {"Mcp-Session-Id": key}
+        )
+
+        assert answer.status == 200
+        assert answer.headers["mcp-session-id"] not in ("", key)
+
+
 @pytest.mark.parametrize("transport", DUPLEX)
 def test_a_second_initialize_on_a_connection_is_refused(admin: DuplexPeer) -> None:
     raw = send_raw(admin, initialize(protocolVersion="2025-11-25", **CLIENT), "2025-11-25")

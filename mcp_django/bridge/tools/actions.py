@@ -320,12 +320,11 @@ class AdminActionTool(BaseTool):
             if isinstance(response, HttpResponseBase):
                 close_resources(response)
         said, has_failed = read_messages(request)
-        if not is_taken_back:
-            self._note_done(exchange)
         if is_taken_back:
             said.append("The action took its own changes back: nothing was changed.")
-        elif has_failed:
-            said.append(f"Nothing was rolled back: the action wrote {written.describe()}.")
+        else:
+            self._note_done(exchange)
+            said += [f"Nothing was rolled back: the action wrote {written.describe()}."] if has_failed else []
         if not said and not files:
             said.append("Done; the admin said nothing.")
         # One text, since some agents read the first block alone.

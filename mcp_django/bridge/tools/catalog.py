@@ -211,7 +211,9 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
         with using_tool(exchange.request, tool.name):
             return run()
     except (ToolError, TooSlow) as error:
-        return done_result(error.message) if exchange.usage.is_done else error_result(error.message, error.errors)
+        if exchange.usage.is_done:
+            return _without_result(exchange, error.message)
+        return error_result(error.message, error.errors)
     except MCPError:
         raise
     except (Exception, SystemExit):
@@ -219,8 +221,14 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
             raise
         logger.exception("The tool %s failed", tool.name)
         if exchange.usage.is_done:
-            return done_result("What follows the work has failed; the server's log has the details.")
+            return _without_result(exchange, "What follows the work has failed; the server's log has the details.")
         return error_result(f"{tool.name} failed. {tool.on_failure}")
+
+
+def _without_result(exchange: Exchange, why: str) -> JSON:
+    """The result of a tool that has done its work. It is returned, since an error would end the project's context."""
+    exchange.usage.is_result_lost = True
+    return done_result(why)
 
 
 def _find_actions(exchange: Exchange) -> None:

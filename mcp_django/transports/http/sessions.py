@@ -11,7 +11,13 @@ from mcp_django.exchange.cancellation import RUNNING, running_key
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.batches import Batch
-from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader
+from mcp_django.protocol.errors import (
+    HeaderMismatch,
+    InvalidRequest,
+    NotInitialized,
+    SessionNotFound,
+    UnsupportedVersionHeader,
+)
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.sessions import streams
@@ -56,12 +62,21 @@ def initialize(
             "io.modelcontextprotocol/protocolVersion into params._meta of each request.",
             header="MCP-Protocol-Version",
         )
-    if view.http.headers.get(mcp_headers.SESSION) is not None:
+    # A client whose session is gone begins anew, and may still send the old id.
+    if (key := view.http.headers.get(mcp_headers.SESSION)) and _exists(view, principal, key):
         raise InvalidRequest("initialize starts a session: send it without Mcp-Session-Id.")
     response = view.answer(principal, message, Opening(NEWEST_LEGACY))
     if view.opened is not None:
         response.headers["Mcp-Session-Id"] = view.opened.key
     return response
+
+
+def _exists(view: EndpointView, principal: Principal, key: str) -> bool:
+    try:
+        StoredSession.find(view.site, principal, key, fresh=True)
+    except SessionNotFound:
+        return False
+    return True
 
 
 def answer(view: EndpointView, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification) -> HTTPResponse:
