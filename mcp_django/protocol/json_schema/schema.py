@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.utils.functional import cached_property
 from jsonschema.exceptions import ValidationError
 
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
+from mcp_django.protocol.errors import ParseError
 from mcp_django.protocol.json_schema.validation import TooMuchWork, accepter_of, find_errors, validator_of
+from mcp_django.protocol.jsonrpc import decode
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
 _MAX_ERRORS = 20
 _MAX_CHARS = 500
+#: The types of a property of which nothing is known.
+_ANY = ("", "")
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 #: Keyword → what it asks for, where jsonschema would write the value first, or leave the limit out.
@@ -71,27 +76,39 @@ class Schema:
             yield field_error(".".join(path), _message(error), error.instance)
 
     # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
-    # know only texts, so a number arrives as its digits.
+    # know only texts, so a number arrives as its digits. Some clients send an object or a list as the text of its JSON.
 
     def without_blanks(self, arguments: JSON) -> JSON:
-        """The arguments without optional ones that are blank, and with each integer in the type of the schema.
+        """The arguments in the types of the schema, without optional ones that are null, "" or [].
 
-        Null and [] are blank, and "" where no object is wanted: a filter that is a text is a mistake.
-
-        For an object whose properties each have a plain ``type`` and give no meaning to a blank.
+        For an object whose properties give no meaning to a blank.
         """
         required, properties = self.schema.get("required", ()), self.schema["properties"]
         return {
-            name: _in_type(properties.get(name, {}), value)
-            for name, value in arguments.items()
-            if name in required or name not in properties or not _is_blank(properties[name], value)
+            name: _as_text(value) if self._types.get(name) == ("string", "") else value
+            for name, value in self._in_types(arguments).items()
+            if name in required or name not in properties or not _is_blank(value)
         }
 
     def without_nulls(self, arguments: JSON) -> JSON:
-        """The arguments without optional ones that are null where the schema of an object allows no null."""
+        """The arguments in the types of the schema, without optional ones that are null where it allows no null."""
+        arguments = self._in_types(arguments)
         if None not in arguments.values():
             return arguments
         return {name: value for name, value in arguments.items() if value is not None or name not in self._never_null}
+
+    def _in_types(self, arguments: JSON) -> JSON:
+        """The arguments, each in the type that the schema declares for it, if what was sent can be read so."""
+        return {name: _in_type(*self._types.get(name, _ANY), value) for name, value in arguments.items()}
+
+    @cached_property
+    def _types(self) -> Mapping[str, tuple[str, str]]:
+        """The one type of each property, and that of its items if it is a list; empty where there are several."""
+        found = {}
+        for name, schema in self.schema.get("properties", {}).items():
+            kind = _type_of(schema, self.schema)
+            found[name] = kind, _type_of(schema.get("items"), self.schema) if kind == "array" else ""
+        return found
 
     @cached_property
     def _never_null(self) -> frozenset[str]:
@@ -121,17 +138,49 @@ def _message(error: ValidationError) -> str:
     return message[:_MAX_CHARS]
 
 
-def _is_blank(schema: JSON, value: Any) -> bool:
-    return value is None or value == [] or (value == "" and schema.get("type") != "object")
+def _is_blank(value: Any) -> bool:
+    return value is None or value in ("", [])
 
 
-def _in_type(schema: JSON, value: Any) -> Any:
-    """An integer as digits where a text is wanted, and digits as an integer where an integer is wanted."""
-    kind = schema.get("type")
-    if kind == "string" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if kind == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
-        return int(value)
-    if kind == "array" and isinstance(value, list):
-        return [_in_type(schema.get("items", {}), item) for item in value]
+def _as_text(value: Any) -> Any:
+    """An integer as its digits: a key may be one."""
+    is_integer = (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer()
+    )
+    return str(int(value)) if is_integer else value
+
+
+def _in_type(kind: str, of_items: str, value: Any) -> Any:
+    """The value in the one type that the schema asks for, null aside: digits as a number, "true" as true.
+
+    An object or a list may be the text of its JSON, which is read once: a text within it stays a text.
+    """
+    match kind, value:
+        case "integer", str() if _INTEGER.fullmatch(value):
+            return int(value)
+        case "boolean", "true" | "false":
+            return value == "true"
+        case "array", list():
+            return [_in_type(of_items, "", item) for item in value]
+        case (("object" | "array"), str()) if value.lstrip()[:1] == ("{" if kind == "object" else "["):
+            # Read as a message is, and not twice: a text within it stays a text.
+            with suppress(ParseError):
+                return decode(value)
     return value
+
+
+def _type_of(schema: Any, whole: JSON) -> str:
+    """The one type beside null that a schema allows, as far as it says so plainly; else empty."""
+    found = _types_of(schema, whole) - {"null"}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _types_of(schema: Any, whole: JSON) -> set[str]:
+    """The types that a schema names, itself or in its alternatives. An alternative that names none counts as "any"."""
+    if not isinstance(schema, dict):
+        return {"any"}
+    if (name := str(schema.get("$ref", ""))).startswith("#/$defs/"):
+        return _types_of(whole.get("$defs", {}).get(name.removeprefix("#/$defs/")), {})
+    types = schema.get("type")
+    found = {types} if isinstance(types, str) else set(types or ())
+    return found.union(*(_types_of(option, whole) for option in schema.get("anyOf", ()))) or {"any"}
