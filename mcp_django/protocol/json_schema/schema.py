@@ -85,7 +85,7 @@ class Schema:
         """
         required, properties = self.schema.get("required", ()), self.schema["properties"]
         return {
-            name: _as_text(value) if self._types.get(name) == ("string", "") else value
+            name: _as_text(self._types.get(name, _ANY), value)
             for name, value in self._in_types(arguments).items()
             if name in required or name not in properties or not _is_blank(value)
         }
@@ -142,12 +142,16 @@ def _is_blank(value: Any) -> bool:
     return value is None or value in ("", [])
 
 
-def _as_text(value: Any) -> Any:
-    """An integer as its digits: a key may be one."""
-    is_integer = (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and value.is_integer()
-    )
-    return str(int(value)) if is_integer else value
+def _as_text(types: tuple[str, str], value: Any) -> Any:
+    """An integer as its digits where a text is wanted, alone or in a list: a key may be one."""
+    match types, value:
+        case ("array", of_items), list():
+            return [_as_text((of_items, ""), item) for item in value]
+        case ("string", _), int() if not isinstance(value, bool):
+            return str(value)
+        case ("string", _), float() if value.is_integer():
+            return str(int(value))
+    return value
 
 
 def _in_type(kind: str, of_items: str, value: Any) -> Any:

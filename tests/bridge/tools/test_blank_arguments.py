@@ -56,7 +56,6 @@ def test_a_blank_or_a_text_where_it_says_nothing_is_refused(root: DirectPeer) ->
     wrong: dict[tuple[str, str], list[Any]] = {
         ("find_records", "limit"): ["2.0", "two", " 2", "٢", "1e3", True, "9" * 19],
         ("find_records", "model"): [None, "", []],
-        ("find_records", "filter"): [""],
         ("get_record", "id"): [True, None, 1.5, [1], {}],
     }
 
@@ -78,7 +77,7 @@ def test_null_is_left_out_of_a_function_where_its_schema_allows_none(root: Direc
 
     assert text_of(root.call("book", seats=None, note=None, tag=None)) == "4 None None"
     assert errors_of(root.call("book", seats=""))[0]["field"] == "seats"
-    assert errors_of(root.call("book", seats="4"))[0]["field"] == "seats"
+    assert errors_of(root.call("book", seats="four"))[0]["field"] == "seats"
 
 
 def test_null_is_left_out_where_a_ready_schema_allows_none(root: DirectPeer, declared: Declared) -> None:

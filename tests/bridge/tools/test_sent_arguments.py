@@ -86,5 +86,5 @@ def test_query_tools_take_the_same(root: DirectPeer, flights: Any) -> None:
 
     assert found == wanted
     assert len(blank["rows"]) == len(root.call("find_records", model="flights.flight")["structuredContent"]["rows"])
-    record = root.call("get_record", model="flights.flight", id=float(wanted["rows"][0][0]))
-    assert record["structuredContent"]["id"] == wanted["rows"][0][0]
+    key = wanted["rows"][0][0]
+    assert root.call("get_record", model="flights.flight", id=float(key))["structuredContent"]["id"] == key

@@ -27,6 +27,7 @@ def test_the_lists_hold_what_the_desk_offers(real_client: RealClient, report: Re
         "count",
         "describe_models",
         "desk_ticket_close",
+        "file_away",
         "find_records",
         "folders",
         "get_record",

@@ -95,6 +95,7 @@ def test_the_tools_are_listed_and_their_schemas_pass_its_strict_examination(insp
         "count",
         "describe_models",
         "desk_ticket_close",
+        "file_away",
         "find_records",
         "folders",
         "get_record",
