@@ -126,12 +126,9 @@ def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
 
 def done_in_spite_of(why: MCPError) -> JSON:
     """The result of a call that has done its work, and whose answer has failed."""
-    match why:
-        case RequestTimedOut() | TaskTimedOut():
-            return done_result("The call took longer than the server allows.")
-        case AnswerTooLong():
-            return done_result(why.message)
-    return done_result("The server could not answer; its log has the details.")
+    # What it advises would be to call again.
+    took_long = isinstance(why, RequestTimedOut | TaskTimedOut)
+    return done_result("The call took longer than the server allows." if took_long else why.message)
 
 
 def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:

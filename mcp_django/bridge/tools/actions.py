@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+
+logger = logging.getLogger("mcp_django")
 
 # Django 6.1 has actions of its forms beside those of its lists.
 _LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
@@ -315,6 +318,8 @@ class AdminActionTool(BaseTool):
         except (PermissionDenied, ValidationError, IntegrityError, DataError) as error:
             if exchange.usage.is_done:
                 raise RuntimeError("what should happen after the commit has failed") from error
+            if isinstance(error, IntegrityError | DataError):
+                logger.warning("The database refused the action %s", self.name, exc_info=True)
             raise ToolError(f"{_detail_of(error)} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):

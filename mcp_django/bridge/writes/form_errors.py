@@ -9,6 +9,7 @@ from functools import partial
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.utils.html import strip_tags
@@ -87,13 +88,26 @@ def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[F
         for one in errors:
             if not is_known:
                 yield field_error(place, "it is refused because of a field that only a person can fill in.")
-            elif one.code in ("unique", "unique_together", "unique_for_date"):
+            elif _is_about_others(one):
                 yield field_error(place, "this value cannot be used.")
             else:
                 yield from (field_error(place, text) for text in one.messages)
 
 
 # Other rows with the same value.
+
+
+def _is_about_others(error: ValidationError) -> bool:
+    """Whether other rows, of whichever model was saved, may be why the value is refused."""
+    if error.code in ("unique", "unique_together", "unique_for_date"):
+        return True
+    constraints = (one for model in apps.get_models() for one in model._meta.constraints)
+    return any(_is_violation(error, one) for one in constraints if not isinstance(one, models.CheckConstraint))
+
+
+def _is_violation(error: ValidationError, constraint: models.BaseConstraint) -> bool:
+    by_code = error.code is not None and error.code == constraint.violation_error_code
+    return by_code or str(error.message) == str(constraint.get_violation_error_message())
 
 
 def _texts_of(error: ValidationError, form: Any, rights: ModelRights) -> Iterator[str]:
@@ -114,8 +128,7 @@ def _alike(error: ValidationError, row: models.Model, rights: ModelRights) -> mo
         case "unique_for_date":
             return _same_values([params["field"]], row, rights) & _same_date(params, row)
     for constraint in _constraints_on_others(row):
-        by_code = error.code is not None and error.code == constraint.violation_error_code
-        if by_code or str(error.message) == str(constraint.get_violation_error_message()):
+        if _is_violation(error, constraint):
             same = _same_values(getattr(constraint, "fields", ()), row, rights)
             return same & (getattr(constraint, "condition", None) or models.Q()) if same else same
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+
+logger = logging.getLogger("mcp_django")
 
 _MODEL: JSON = {"type": "string", "description": "As app.model."}
 _ID: JSON = {"type": "string", "description": "Primary key of the record."}
@@ -98,6 +101,7 @@ class WriteTool(BaseTool):
         except (IntegrityError, DataError) as error:
             if exchange.usage.is_done:
                 raise
+            logger.warning("The database refused a change by %s", self.name, exc_info=True)
             throttles.count_refusal(exchange)
             raise ToolError(f"{refused_by_database(error)} Nothing was changed.") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
@@ -272,7 +272,17 @@ def marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractContextMan
     Private: ``text_factory`` of sqlite3's connections is public, ``decoders`` and ``converter`` of those of PyMySQL and
     mysqlclient are not documented. Seen with: PyMySQL 1.2. Public way: none; an error of one value ends the reading.
     """
-    return _MARKING[connection.vendor](connection, mark)
+    if connection.vendor == "postgresql":
+        return connection.execute_wrapper(partial(_with_marking_loaders, mark))
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    if connection.vendor == "sqlite":
+        return _replaced(raw, "text_factory", _marked(bytes.decode, mark))
+    if connection.vendor == "mysql":
+        name = "decoders" if hasattr(raw, "decoders") else "converter"
+        decoders = {kind: _marked(one, mark) if callable(one) else one for kind, one in getattr(raw, name).items()}
+        return _replaced(raw, name, decoders)
+    return nullcontext()
 
 
 def always_marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractContextManager[None]:
@@ -295,18 +305,15 @@ def is_fault_of_driver(error: Exception) -> bool:
     return isinstance(error, OperationalError) and "Could not decode to UTF-8" in str(error)
 
 
-@contextmanager
-def _on_postgresql(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
-    def register(execute: Any, sql: Any, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
-        adapters: Any = getattr(driver_cursor(context), "adapters", None)
-        for info in () if adapters is None else adapters.types:
-            for oid in filter(None, (info.oid, info.array_oid)):
-                if (loader := adapters.get_loader(oid, 0)) is not None:
-                    adapters.register_loader(oid, _marking_loader(loader, mark))
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(register):
-        yield
+def _with_marking_loaders(mark: object, execute: Any, *call: Any) -> Any:
+    """An execute wrapper: the loaders of psycopg's cursor are replaced by such as mark what they cannot load."""
+    *_, context = call
+    adapters: Any = getattr(driver_cursor(context), "adapters", None)
+    for info in () if adapters is None else adapters.types:
+        for oid in filter(None, (info.oid, info.array_oid)):
+            if (loader := adapters.get_loader(oid, 0)) is not None:
+                adapters.register_loader(oid, _marking_loader(loader, mark))
+    return execute(*call)
 
 
 @lru_cache(maxsize=1_000)
@@ -316,56 +323,30 @@ def _marking_loader(loader: Any, mark: object) -> Any:
     class Marking(Loader):
         def __init__(self, oid: int, context: Any = None) -> None:
             super().__init__(oid, context)
-            self._load = loader(oid, context).load
+            self._load = _marked(loader(oid, context).load, mark)
 
         def load(self, data: Any) -> Any:
-            try:
-                return self._load(data)
-            except Exception:  # noqa: BLE001 - whatever it raises, the value cannot be loaded
-                return mark
+            return self._load(data)
 
     return Marking
 
 
-@contextmanager
-def _on_mysql(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
-    connection.ensure_connection()
-    raw: Any = connection.connection
-    name = "decoders" if hasattr(raw, "decoders") else "converter"
-    given = getattr(raw, name)
-    setattr(raw, name, {kind: _marked(decode, mark) if callable(decode) else decode for kind, decode in given.items()})
-    try:
-        yield
-    finally:
-        setattr(raw, name, given)
-
-
-def _marked(decode: Callable[[Any], Any], mark: object) -> Callable[[Any], Any]:
-    def load(data: Any) -> Any:
+def _marked(load: Callable[[Any], Any], mark: object) -> Callable[[Any], Any]:
+    def load_or_mark(data: Any) -> Any:
         try:
-            return decode(data)
+            return load(data)
         except Exception:  # noqa: BLE001 - whatever it raises, the value cannot be loaded
             return mark
 
-    return load
+    return load_or_mark
 
 
 @contextmanager
-def _on_sqlite(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
-    connection.ensure_connection()
-    raw: Any = connection.connection
-    given, raw.text_factory = raw.text_factory, _marked(bytes.decode, mark)
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """An attribute has this value within the block."""
+    given = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        raw.text_factory = given
-
-
-@contextmanager
-def _nowhere(connection: BaseDatabaseWrapper, mark: object) -> Iterator[None]:
-    yield
-
-
-_MARKING: Mapping[str, Callable[[BaseDatabaseWrapper, object], AbstractContextManager[None]]] = {
-    "postgresql": _on_postgresql, "mysql": _on_mysql, "sqlite": _on_sqlite, "oracle": _nowhere,
-}  # fmt: skip
+        setattr(owner, name, given)

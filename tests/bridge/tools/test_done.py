@@ -147,7 +147,7 @@ def test_what_fails_in_the_dispatcher_after_the_work_is_no_failure_of_it(
 
     result = admin.result(MODERN, "tools/call", {"name": "small", "arguments": {}})
 
-    assert text_of(result) == f"{BEGINNING}The server could not answer; its log has the details.{END}"
+    assert text_of(result) == f"{BEGINNING}Internal error. The server's log has the details.{END}"
 
 
 def test_a_tool_that_only_reads_says_how_to_ask_for_less(admin: Peer, declared: Declared) -> None:

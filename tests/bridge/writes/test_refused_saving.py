@@ -10,9 +10,9 @@ import pytest
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError
-from django.db.models import ProtectedError, RestrictedError
+from django.db.models import ProtectedError, RestrictedError, UniqueConstraint
 
-from demo_project.flights.models import Airline
+from demo_project.flights.models import Airline, Weather
 from tests.bridge.writes.conftest import Writer
 from tests.support.declared import Declared
 
@@ -22,6 +22,7 @@ FIELD: dict[str, list[Any]] = {
     "name": ["Too plain."], "phone": ["Is not a number."], "__all__": ["Not today.", "Nor tomorrow."],
 }  # fmt: skip
 UNIQUE = {"name": ValidationError("Airline with this Name already exists.", code="unique")}
+WEATHER = next(one for one in Weather._meta.constraints if isinstance(one, UniqueConstraint))
 ABOUT: dict[str, Any] = {"model": "flights.airline", "id": "UA", "values": {"name": "Unity"}}
 
 SAVING = "Saving it is refused. Nothing was changed."
@@ -37,6 +38,8 @@ REFUSED: list[tuple[Exception, str, list[tuple[str, str]]]] = [
         ],
     ),
     (ValidationError(UNIQUE), SAVING, [("values.name", "this value cannot be used.")]),
+    # A constraint of another model, whose name and rows the agent may not know.
+    (ValidationError(WEATHER.get_violation_error_message()), SAVING, [("values", "this value cannot be used.")]),
     (PermissionDenied("secret"), "You may not do this. Nothing was changed.", []),
     (
         IntegrityError("UNIQUE constraint failed: hidden.column"),

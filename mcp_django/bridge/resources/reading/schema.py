@@ -52,7 +52,8 @@ def describe_model(rights: ModelRights) -> JSON:
             f"{example}__isnull; in fields: {example} for keys, {example}__count, or several of their fields; "
             f"in order_by: -{example}__count."
         )
-        if name := next((name for name, one in rights.relations.items() if "count" in one.related.columns), ""):
+        counted = (name for name, one in rights.relations.items() if one.related.own_column("count") is not None)
+        if name := next(counted, ""):
             described["relations_help"] += f' A field count is {{"{name}": {{"count": ..}}}}.'
     if columns := list(rights.filterable.values()):
         # Once for each type, since fields are many and types are few.
