@@ -1,5 +1,6 @@
 """Field classes as projects and packages have them."""
 
+import secrets
 from typing import Any
 
 from django.db import models
@@ -85,3 +86,33 @@ class CurrencyField(models.CharField[Any, Any]):
 
     def contribute_to_class(self, cls: Any, name: str, *args: Any, **kwargs: Any) -> None:
         super().contribute_to_class(cls, name, *args, **kwargs)
+
+
+class NoisyField(models.CharField[Any, Any]):
+    """Stores other bytes each time, as an encrypting field does."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else value.partition(":")[2]
+
+    def get_prep_value(self, value: Any) -> Any:
+        return None if value is None else f"{secrets.token_hex(4)}:{value}"
+
+
+class Box:
+    """A value that equals no other one, and whose ``repr`` has its address."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class BoxField(models.CharField[Any, Any]):
+    """Reads objects without a way to compare them."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else Box(value)
+
+    def get_prep_value(self, value: Any) -> Any:
+        return None if value is None else str(value)

@@ -437,3 +437,28 @@ class Oddity(models.Model):
 
     def __str__(self) -> str:
         return f"odd {self.pk}"
+
+
+class Keepsake(models.Model):
+    """Fields whose widgets or classes lose a part of what is stored, or store other bytes for the same value."""
+
+    name = models.CharField(max_length=50)
+    word = models.CharField(max_length=50, blank=True)
+    words = models.TextField(blank=True)
+    number = models.BigIntegerField(null=True, blank=True)
+    amount = models.DecimalField(max_digits=30, decimal_places=10, null=True, blank=True)
+    ratio = models.FloatField(null=True, blank=True)
+    flag = models.BooleanField(null=True)
+    moment = models.DateTimeField(null=True, blank=True)
+    clock = models.TimeField(null=True, blank=True)
+    span = models.DurationField(null=True, blank=True)
+    address = models.GenericIPAddressField(null=True, blank=True)
+    data = models.JSONField(null=True, blank=True)
+    noisy = fields.NoisyField(max_length=50, null=True, blank=True)
+    box = fields.BoxField(max_length=50, null=True, blank=True)
+    scan = models.BinaryField(null=True)
+    editable_scan = models.BinaryField(null=True, blank=True, editable=True)
+    owner = models.ForeignKey(Supplier, models.CASCADE, to_field="code", null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name

@@ -84,9 +84,8 @@ class Deletion:
     @cached_property
     def state(self) -> JSON:
         """The rows as they are, and how many others are deleted with them or lose their link."""
-        of_rows = {str(one.pk): states.texts(states.values_of(one)) for one in self.objects}
         return {
-            "rows": of_rows,
+            "rows": states.stored(self.rights, self.keys),
             "deleted": self._counted(self._deleted),
             "unlinked": self._counted(self._unlinked),
         }

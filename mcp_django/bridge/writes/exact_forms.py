@@ -16,8 +16,10 @@ from django.utils import timezone
 _READING = ("clean", "to_python", "has_changed")
 
 
-def exact(form_class: Any) -> Any:
+def exact(form_class: Any, prepare: Callable[[Any], None] | None = None) -> Any:
     """The form class with instances that read date-times in UTC. All else of the class and the instances stays.
+
+    ``prepare`` is called with each instance.
 
     The project's own code in the form runs in the project's time zone, except while a date-time field cleans a value.
     """
@@ -28,6 +30,8 @@ def exact(form_class: Any) -> Any:
         # No subclass of the form is made: a project may ask for the class of its form, or give instances of another.
         form = form_class(*args, **kwargs)
         read_exactly(form)
+        if prepare is not None:
+            prepare(form)
         return form
 
     made = {"__new__": make, "__module__": form_class.__module__, "__qualname__": form_class.__qualname__}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
@@ -17,6 +19,8 @@ from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.pages import InlineForm
 from mcp_django.bridge.writes.values import CLEARED
 from mcp_django.core.db.column_paths import has_key_in
+from mcp_django.exceptions import ToolError, field_error
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.unknown_names import unknown_name
 
 if TYPE_CHECKING:
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.pages import FormPage, Inline
     from mcp_django.types import JSON
 
+logger = logging.getLogger("mcp_django")
+
+#: Why a record cannot be changed that holds what another program has written.
+NOT_SHOWN = "The form of the admin cannot show this record, which holds what is no value of a field."
 #: Rows of inlines in one call.
 _MAX_ROWS = 100
 #: Characters of an unknown name that its error repeats.
@@ -117,11 +125,14 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
 def _is_as_shown(form: WritableForm, name: str, value: Any) -> bool:
     """Whether a value is that of the row, as the agent reads it."""
     column, row = form.rights.own_column(name), form.form.instance
-    if column is None or row._state.adding or value is None:
+    if column is None or row._state.adding:
         return False
     if column.kind.linked:
-        return bool(value == uris.file_uri(form.rights.model, row.pk, column.name))
-    return states.is_same_json(states.shown(column, states.values_of(row)[column.attname]), value)
+        return value is not None and bool(value == uris.file_uri(form.rights.model, row.pk, column.name))
+    stored = getattr(row, column.attname)
+    if value is None and column.related is not None:
+        return stored is None  # Null may stand for a row that the agent cannot see.
+    return states.is_same_json(from_json(encode(states.shown(column, stored, unreadable=None))), value)
 
 
 def _read_links(one: WritableField, value: Any, rights: Rights) -> list[Any]:
@@ -247,7 +258,8 @@ def _form_at(inline: Inline, index: int) -> InlineForm:
 def fill(page: FormPage, inlines: Mapping[str, WritableInline], given: Given | None = None) -> FormData:
     """What a browser would send of the page with the given values; without any, what it would send untouched."""
     data = FormData()
-    _write(data, page.form, page.names, {} if given is None else given.main.values)
+    named = {} if given is None else given.main.values
+    _write(data, page.form, page.names, named, () if given is None else given.main.form.fields)
     changed = {id(inlines[name].inline): forms_ for name, forms_ in given.rows.items()} if given is not None else {}
     for inline in page.inlines:
         _write_inline(data, inline, changed.get(id(inline), ()))
@@ -267,7 +279,10 @@ def _write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) ->
             data.add(f"{one.form.prefix}-DELETE", "on")
 
 
-def _write(data: FormData, form: Any, names: Iterable[str], given: Mapping[str, Any]) -> None:
+def _write(
+    data: FormData, form: Any, names: Iterable[str], given: Mapping[str, Any], known: Collection[str] = ()
+) -> None:
+    """``known``: the names of the fields that the agent may be told. Raises ToolError."""
     for name in names:
         bound = form[name]
         if isinstance(bound.field, forms.FileField):
@@ -276,7 +291,14 @@ def _write(data: FormData, form: Any, names: Iterable[str], given: Mapping[str, 
         value = given.get(name, bound.initial)
         if isinstance(bound.field, forms.ModelMultipleChoiceField):
             value = _offered(bound, value)
-        data.write(bound, value)
+        try:
+            data.write(bound, value)
+        except Exception:
+            if name in given or form.instance._state.adding:
+                raise
+            logger.warning("The form cannot show a value of %s", form.instance._meta.label, exc_info=True)
+            what = [field_error(f"values.{name}", "holds a value that the form cannot show.")] if name in known else []
+            raise ToolError(f"{NOT_SHOWN} Nothing was changed.", what) from None
 
 
 def _offered(bound: BoundField, value: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from html import unescape
@@ -14,11 +14,12 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.utils.html import strip_tags
 
+from mcp_django.bridge.resources.fields.unreadable import unreadable_names
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.tools.action_responses import read_messages
 from mcp_django.bridge.writes.filling import GivenForm
 from mcp_django.bridge.writes.pages import Refused
-from mcp_django.core.db.column_paths import has_key_in
+from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import FieldError, ToolError, field_error
 
@@ -203,3 +204,16 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
         said = said_by(error.request, names_of(rights.label, found))
         text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
         raise ToolError(text) from None
+
+
+def of_unreadable(model: ModelRights, keys: Sequence[Any], error: Exception) -> list[FieldError]:
+    """The fields of these rows that the admin cannot read, which ended it with ``error``. Hidden ones have no name."""
+    rows = rows_of_keys(model.model._base_manager.all(), list(visible_rows.visible_keys(model, keys)))
+    names = unreadable_names(rows, [field.attname for field in model.model._meta.concrete_fields], error)
+    shown = [name for name, column in model.columns.items() if column.attname in names]
+    return [
+        field_error(
+            f"values.{name}" if name else "values", "cannot be read. It can be corrected in the database alone."
+        )
+        for name in shown or [""] * bool(names)
+    ]

@@ -99,6 +99,9 @@ def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, run: ViewR
                 return Sent(run, asked, _page_of(response, asked))
     except Stop:
         pass
+    finally:
+        if run.lost_precision is not None:
+            run.lost_precision.release()
     return Sent(run, asked)
 
 

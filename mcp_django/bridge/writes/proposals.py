@@ -51,6 +51,8 @@ class Proposal:
     inlines: Mapping[str, WritableInline]
     given: Given
     before: State | None
+    #: The row, its links and the rows of its inlines as they are stored; None for a new one.
+    state: JSON | None
     #: What is proposed, as it was read: another spelling of the same values is the same proposal.
     arguments: JSON
     #: What the scripts of the page would fill in.
@@ -76,10 +78,6 @@ class Proposal:
     @property
     def row_count(self) -> int:
         return 1 + sum(map(len, self.given.rows.values()))
-
-    @cached_property
-    def state(self) -> JSON | None:
-        return None if self.before is None else self.before.to_json()
 
     def send(self, run: ViewRun) -> Sent:
         """Send the form, as the pass says. Raises ToolError with what is wrong."""
@@ -238,19 +236,22 @@ class Proposal:
 def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
     """Read the arguments of a call. Raises InvalidQuery and ToolError."""
     model = access.find(rights, arguments["model"], operation)
-    key, of_row = None, model
+    key, of_row, own = None, model, None
     if operation == "update":
         of_row, key = row_of(model, arguments["id"])
+        # Before its form is read: a change between the two refuses the confirmation.
+        own = states.stored(of_row, [key])
     page, main, inlines = open_form(of_row, key)
     given = filling.read(main, inlines, arguments.get("values", {}), arguments.get("rows", {}))
     if not arguments.get("values") and not any(given.rows.values()):
         names = list(main.fields)
         raise InvalidQuery.one("values", f"give at least one of {', '.join(names[:20])}.")
     before = None if key is None else states.of_page(page, inlines)
+    state = None if before is None else {"values": own, **states.stored_around(before, inlines)}
     filled = list(_fill_slugs(main, given)) if key is None else []
     # Before anything is sent, since saving a file moves it.
     proposed = {"model": main.rights.label, "id": str(key), **_plain_of(given)}
-    return Proposal(operation, main.rights, key, page, main, inlines, given, before, proposed, filled)
+    return Proposal(operation, main.rights, key, page, main, inlines, given, before, state, proposed, filled)
 
 
 def _fill_slugs(main: WritableForm, given: Given) -> Iterator[JSON]:

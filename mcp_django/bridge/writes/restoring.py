@@ -1,36 +1,50 @@
-"""Puts back what the widgets of a form have lost of fields that the agent has not named.
+"""Keeps what an agent has not named, to the byte, where a form is sent with its values.
 
-A widget has no room for all that a column holds: it drops microseconds, and spaces at the ends of texts. A person who
-saves the page loses them. An agent changes only what it names, and what the project derives from that.
+A widget has no room for all that a column holds: it drops microseconds, and spaces at the ends of texts. A field may
+write other bytes for the same value: it encrypts it anew, or rounds it. A person who saves the page loses them. An
+agent changes only what it names, and what the project derives from that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from decimal import Decimal
+from functools import partial, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.core.exceptions import ValidationError
+from django.core.files import File
 from django.db import models
 
 from mcp_django.bridge.writes.exact_forms import read_exactly
 from mcp_django.bridge.writes.fields import model_field
+from mcp_django.core.compat.forms import around_construction
+from mcp_django.core.compat.models import choose_columns, write_all_columns
 from mcp_django.core.db.column_paths import has_key_in
 
 if TYPE_CHECKING:
     from mcp_django.bridge.writes.filling import Given
+    from mcp_django.types import AnyField
 
 
 class LostPrecision:
-    """What the widgets of a page have lost, which is put back when the page is sent with the values of an agent."""
+    """What the widgets of a page lose, which is kept when the page is sent with the values of an agent."""
 
     def __init__(self, given: Given) -> None:
         self._named: Collection[str] = given.main.values
         #: The names that are given in the row of each form of an inline, by the prefix of the form.
         self._rows = {str(one.form.form.prefix): set(one.values) for each in given.rows.values() for one in each}
+        #: The rows that save only what differs.
+        self._sparing: list[models.Model] = []
 
-    def prepare(self, formset: Any) -> None:
+    def prepare_form(self, form: Any) -> None:
+        """Prepare the form of the page to be validated."""
+        _keep_unnamed(form, self._named)
+
+    def prepare_formset(self, formset: Any) -> None:
         """Prepare a formset to be validated: rows that are not named are not saved, and date-times are read in UTC."""
         add_fields = formset.add_fields
 
@@ -43,47 +57,154 @@ class LostPrecision:
             self._prepare_row(form)
 
     def restore(self, form: Any, obj: models.Model) -> None:
-        """Put back what the form of the page has lost, once it is valid."""
-        _restore(form, obj, self._named)
+        """Put back the links that the form of the page has lost, once it is valid, and spare what does not differ."""
+        self._restore(form, obj)
 
     def restore_rows(self, formsets: Iterable[Any]) -> None:
-        """Put back what the forms of rows have lost, once the formsets are valid."""
+        """Do the same with the forms of rows, once the formsets are valid."""
         for form in chain.from_iterable(formset.forms for formset in formsets):
             if str(form.prefix) in self._rows and form.has_changed():
-                _restore(form, form.instance, self._rows[str(form.prefix)])
+                self._restore(form, form.instance)
             elif not form.instance._state.adding:
                 # It is not saved, and validating it has replaced what is stored.
                 vars(form.instance).update(form.mcp_stored)
 
+    def release(self) -> None:
+        """Let the rows save all of their columns again."""
+        for row in self._sparing:
+            write_all_columns(row)
+
     def _prepare_row(self, form: Any) -> None:
         read_exactly(form)
-        if str(form.prefix) not in self._rows and not form.instance._state.adding:
+        if str(form.prefix) in self._rows:
+            _keep_unnamed(form, self._rows[str(form.prefix)])
+        elif not form.instance._state.adding:
             form.has_changed = lambda: False
 
+    def _restore(self, form: Any, obj: models.Model) -> None:
+        for name, field in form.fields.items():
+            column = model_field(type(obj), name)
+            if column is not None and column.many_to_many and name in form.cleaned_data and not field.disabled:
+                form.cleaned_data[name] = _with_links_that_are_not_offered(form[name], form.cleaned_data[name])
+        if obj is form.instance and not obj._state.adding:
+            choose_columns(obj, _Differing(obj, form.mcp_values))
+            self._sparing.append(obj)
 
-def _restore(form: Any, obj: models.Model, named: Collection[str]) -> None:
+
+# What the form writes to its instance.
+
+
+def _keep_unnamed(form: Any, named: Collection[str]) -> None:
+    """Let a form leave alone what it has only shown and read again. What the project derives is written."""
+    form.mcp_values = _snapshot(form.instance)
+    if form.instance._state.adding:
+        return
+    made: dict[str, Any] = {}
     for name, field in form.fields.items():
-        column = model_field(type(obj), name)
-        if column is None or name not in form.cleaned_data or field.disabled:
-            continue
-        if column.many_to_many:
-            form.cleaned_data[name] = _with_links_that_are_not_offered(form[name], form.cleaned_data[name])
-        elif name not in named and not isinstance(field, forms.FileField):
-            _put_back(form, obj, name, column.attname)
+        column = model_field(type(form.instance), name)
+        if name not in named and column is not None and not column.many_to_many:
+            field.clean = _remembering(field.clean, partial(made.__setitem__, name))
+    around_construction(form, partial(_stored_values, form, made))
 
 
-def _put_back(form: Any, obj: models.Model, name: str, attname: str) -> None:
-    stored = form.mcp_stored.get(attname)
-    current = getattr(obj, attname)
-    if attname not in form.mcp_stored or obj._state.adding or current == stored:
-        return
+def _remembering(clean: Callable[..., Any], remember: Callable[[Any], None]) -> Callable[..., Any]:
+    @wraps(clean)
+    def clean_and_remember(*args: Any, **kwargs: Any) -> Any:
+        value = clean(*args, **kwargs)
+        remember(_copy(value))
+        return value
+
+    return clean_and_remember
+
+
+@contextmanager
+def _stored_values(form: Any, made: dict[str, Any]) -> Iterator[None]:
+    """What is stored stands for what was only read from a widget: among the cleaned values, then in the instance."""
+    row, cleaned = form.instance, form.cleaned_data
+    read = {name: cleaned[name] for name, value in made.items() if _is_same(value, _copy(cleaned.get(name)))}
+    columns: dict[str, Any] = {name: model_field(type(row), name) for name in read}
+    stored = {name: getattr(row, column.attname) for name, column in columns.items()}
+    kept = {
+        name: getattr(row, name)
+        for name, column in columns.items()
+        if not column.is_relation
+        and not isinstance(column, models.FileField)
+        and not _is_same(made[name], stored[name])
+    }
+    cleaned.update(kept)
+    yield
+    cleaned.update({name: read[name] for name, value in kept.items() if cleaned.get(name) is value})
+    for name, column in columns.items():
+        now = _copy(getattr(row, column.attname))
+        # Django's validation writes each value as the field's class has it: an address in lower case. A key may have
+        # the case of the row that it leads to.
+        if not _is_same(now, stored[name]) and any(
+            _is_same(now, one) for one in _readings(column, stored[name], made[name])
+        ):
+            setattr(row, column.attname, stored[name])
+
+
+def _readings(column: Any, stored: Any, made: Any) -> Iterator[Any]:
+    """What a form, and the validation of its instance, may make of a stored value."""
+    yield getattr(made, column.target_field.attname) if isinstance(made, models.Model) else made
+    with suppress(Exception):
+        yield column.to_python(stored)
+
+
+# What saving the instance writes to the database.
+
+
+def _snapshot(row: models.Model) -> dict[str, Any]:
+    """The values of the columns of a row, as they were read."""
+    names = (field.attname for field in row._meta.concrete_fields)
+    return {name: _copy(getattr(row, name)) for name in names if name in vars(row)}
+
+
+class _Differing:
+    """Whether a column is to be written: its value is not the one that was read, or it was written since."""
+
+    def __init__(self, row: models.Model, values: dict[str, Any]) -> None:
+        self._using, self._key, self._values = row._state.db, row.pk, dict(values)
+
+    def __call__(self, using: str, key: Any, field: AnyField, value: Any) -> bool:
+        name = field.attname
+        is_read = using == self._using and key == self._key and name in self._values
+        if is_read and _is_same(self._values[name], _copy(value)):
+            return False
+        self._values.pop(name, None)
+        return True
+
+
+class _NoCopy:
+    """Stands for a value that cannot be copied. It equals nothing."""
+
+
+def _copy(value: Any) -> Any:
+    """A value that a later change in place does not reach. Of a file it is the name."""
+    if isinstance(value, File):
+        return value.name
+    if isinstance(value, models.Model):
+        return value
     try:
-        made = form.fields[name].clean(form[name].data)
-    except ValidationError:
-        return
-    # Put back only a difference that comes from reading the widget's text. What the project derives stays.
-    if getattr(made, "pk", made) == current or made == current:
-        setattr(obj, attname, stored)
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - a class of a project may refuse it in any way
+        return _NoCopy()
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values are stored alike, as 1, 1.0 and true are not, which Python finds equal."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(map(_is_same, one.values(), other.values()))
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, float | Decimal):
+        return repr(one) == repr(other)
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - so may a class of a project
+        return False
 
 
 def _with_links_that_are_not_offered(bound: Any, cleaned: Any) -> Any:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.core.files import File
-from django.db import models
+from django.db import models, router
 
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.writes.fields import model_field
+from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.fields import WritableInline
     from mcp_django.bridge.writes.pages import FormPage
     from mcp_django.bridge.writes.twin import ViewRun
+
+#: The types of JSON, by those of Python.
+_TYPES: Mapping[type, str] = {
+    dict: "object", list: "array", str: "text", int: "number", float: "number", bool: "boolean", type(None): "null",
+}  # fmt: skip
 
 #: Values of the columns of a row, by the names of their attributes.
 Values = Mapping[str, Any]
@@ -32,14 +38,6 @@ class State:
     values: Values
     links: dict[str, list[str]] = field(default_factory=dict)
     rows: dict[str, dict[str, Values]] = field(default_factory=dict)
-
-    def to_json(self) -> JSON:
-        """What a confirmation is bound to."""
-        return {
-            "values": texts(self.values),
-            "links": {name: sorted(keys) for name, keys in self.links.items()},
-            "rows": {name: {key: texts(one) for key, one in found.items()} for name, found in self.rows.items()},
-        }
 
 
 def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
@@ -96,8 +94,18 @@ def _keys(linked: Any) -> list[str]:
     return [str(getattr(each, "pk", each)) for each in linked or ()]
 
 
-def texts(values: Values) -> dict[str, str]:
-    return {name: repr(value.name if isinstance(value, File) else value) for name, value in values.items()}
+def stored(rights: ModelRights, keys: Iterable[Any]) -> JSON:
+    """What a confirmation of a change to these rows is bound to: what is stored, by their keys."""
+    model = rights.model
+    return {key: dict(one) for key, one in stored_columns(model, keys, router.db_for_write(model)).items()}
+
+
+def stored_around(state: State, inlines: Mapping[str, WritableInline]) -> JSON:
+    """The same of its links and the rows of its inlines."""
+    return {
+        "links": {name: sorted(keys) for name, keys in state.links.items()},
+        "rows": {name: stored(inlines[name].rights, list(rows)) for name, rows in state.rows.items() if rows},
+    }
 
 
 # What differs.
@@ -151,8 +159,28 @@ def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]
             continue
         was, now = before.get(column.attname), after.get(column.attname)
         if _differ(column, was, now):
-            found.append({"field": column.name, "before": shown(column, was), "after": shown(column, now)})
+            one = {"field": column.name, "before": shown(column, was), "after": shown(column, now)}
+            if is_same_json(one["before"], one["after"]) and (types := _types_that_differ(was, now)):
+                one["types"] = types
+            found.append(one)
     return found
+
+
+def _types_that_differ(was: Any, now: Any, place: str = "") -> list[str]:
+    """Where two values that look alike are of different types, as ``total: number → text``."""
+    parts: list[tuple[Any, Any, Any]] = []
+    if isinstance(was, dict) and isinstance(now, dict):
+        parts = [(name, was[name], now[name]) for name in now if name in was]
+    elif isinstance(was, list) and isinstance(now, list):
+        parts = [(index, *pair) for index, pair in enumerate(zip(was, now, strict=False))]
+    elif type(was) is not type(now):
+        types = " → ".join(_TYPES.get(type(one), type(one).__name__) for one in (was, now))
+        return [f"{place}: {types}" if place else types]
+    return [
+        found
+        for name, one, other in parts
+        for found in _types_that_differ(one, other, f"{place}.{name}" if place else str(name))
+    ]
 
 
 def _differ(column: Column, one: Any, other: Any) -> bool:
@@ -169,8 +197,15 @@ def is_same_json(one: Any, other: Any) -> bool:
     return first == second
 
 
-def shown(column: Column, value: Any) -> Any:
-    """A value as JSON, null where it would reveal a row that the agent cannot see."""
+_AS_TEXT = object()
+
+
+def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
+    """A value as JSON, null where it would reveal a row that the agent cannot see.
+
+    ``unreadable`` is shown for what is no value of the field, as code of the project may put there before it is saved;
+    otherwise its text.
+    """
     if isinstance(value, File):
         return value.name or None
     if value is None or (column.related is not None and column.hides_key and not _is_visible(column, value)):
@@ -178,8 +213,7 @@ def shown(column: Column, value: Any) -> Any:
     try:
         return column.kind.write(value)
     except (ArithmeticError, AttributeError, TypeError, ValueError):
-        # Code of the project may put anything there before it is saved.
-        return str(value)[:200]
+        return str(value)[:200] if unreadable is _AS_TEXT else unreadable
 
 
 def _is_visible(column: Column, value: Any) -> bool:

@@ -21,7 +21,8 @@ from mcp_django.bridge.tools import catalog, confirmations
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
 from mcp_django.bridge.tools.results import refused_by_database, structured_result
-from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, outcomes
+from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, form_errors, outcomes
+from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
 from mcp_django.protocol.json_schema.schema import Schema
@@ -98,12 +99,23 @@ class WriteTool(BaseTool):
         except ToolError:
             throttles.count_refusal(exchange)
             raise
-        except (IntegrityError, DataError) as error:
-            if exchange.usage.is_done:
+        except Exception as error:
+            refusal = None if exchange.usage.is_done else self._refusal(exchange, arguments, error)
+            if refusal is None:
                 raise
-            logger.warning("The database refused a change by %s", self.name, exc_info=True)
+            logger.warning("A change by %s is refused", self.name, exc_info=True)
             throttles.count_refusal(exchange)
-            raise ToolError(f"{refused_by_database(error)} Nothing was changed.") from None
+            raise refusal from None
+
+    def _refusal(self, exchange: Exchange, arguments: JSON, error: Exception) -> ToolError | None:
+        """What the agent can be told of an error of the data; None if it is of another kind."""
+        model = Rights(self.site, exchange.request, from_primary=True).of_label(str(arguments.get("model", "")).lower())
+        keys = [arguments["id"]] if "id" in arguments else arguments.get("ids", [])
+        if model is not None and keys and (errors := form_errors.of_unreadable(model, keys, error)):
+            return ToolError(f"{NOT_SHOWN} Nothing was changed.", errors)
+        if isinstance(error, IntegrityError | DataError):
+            return ToolError(f"{refused_by_database(error)} Nothing was changed.")
+        return None
 
     @abstractmethod
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:

@@ -81,7 +81,9 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
         return {**found, "queryset": _to_be_written(found["queryset"])} if "queryset" in found else found
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        return exact(super().get_form(request, obj, change=change, **kwargs))
+        form_class = super().get_form(request, obj, change=change, **kwargs)
+        lost = self.mcp_run.lost_precision
+        return exact(form_class, None if lost is None else lost.prepare_form)
 
     def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:
         formsets, inlines = super()._create_formsets(request, obj, change)  # type: ignore[misc]
@@ -89,7 +91,7 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
         run.formsets = list(formsets)
         if run.lost_precision is not None:
             for formset in formsets:
-                run.lost_precision.prepare(formset)
+                run.lost_precision.prepare_formset(formset)
         return formsets, inlines
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:

@@ -8,6 +8,7 @@ import datetime
 import json
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -15,6 +16,7 @@ from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import models
 from django.utils.text import get_valid_filename
+from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import kinds
@@ -25,6 +27,7 @@ from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.reading import files
 from mcp_django.bridge.uploads.files import NO_UPLOAD, StoredUpload, open_upload
 from mcp_django.protocol.errors import LimitExceeded
+from mcp_django.protocol.jsonrpc import encode
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
@@ -86,7 +89,7 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
     if isinstance(form_field, forms.JSONField):
         if "\\u0000" in json.dumps(value):
             raise ValidationError("must not hold null characters")
-        return value
+        return _with_numbers_of(one.bound.initial, value)
     if one.is_list or isinstance(form_field, forms.ModelMultipleChoiceField):
         return _list(value, _MAX_LINKS)
     if one.field is None and isinstance(form_field, forms.MultipleChoiceField):
@@ -97,6 +100,17 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
     if kind is None or (isinstance(form_field, forms.MultiValueField) and one.field is None and kind is kinds.TEXT):
         raise ValidationError("cannot be given by an agent. A person can fill it in in the admin")
     return _text(value) if kind is kinds.TEXT else kind.read(one.field or _ANY_FIELD, value)
+
+
+def _with_numbers_of(stored: Any, given: Any) -> Any:
+    """JSON that an agent gives, with each stored number that it was shown as a text, or as null, at the same place."""
+    if isinstance(stored, int | float | Decimal) and isinstance(given, str | None):
+        return stored if from_json(encode(kinds.DATA.write(stored))) == given else given
+    if isinstance(given, dict) and isinstance(stored, dict):
+        return {name: _with_numbers_of(stored.get(name), value) for name, value in given.items()}
+    if isinstance(given, list) and isinstance(stored, list):
+        return [_with_numbers_of(was, value) for was, value in zip_longest(stored[: len(given)], given)]
+    return given
 
 
 def _text(value: Any) -> str:

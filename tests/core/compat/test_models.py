@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.postgres import indexes
 from django.db import models
 
-from mcp_django.core.compat.models import base_queryset_class, is_sorted, sets_by_base_manager
+from mcp_django.core.compat.models import (
+    base_queryset_class,
+    choose_columns,
+    is_sorted,
+    sets_by_base_manager,
+    write_all_columns,
+)
 from tests.shop.models import Gadget, Person, Ware
 
 
@@ -46,3 +54,41 @@ def test_is_sorted() -> None:
     found = [index.__name__ for index in classes if is_sorted(index(fields=["-name"], name="an_index"))]
 
     assert found == ["Index", "BTreeIndex"]
+
+
+def test_choose_columns_until_all_are_written(db: None, django_assert_num_queries: Any) -> None:
+    person = Person.objects.create(name="Ada", badge="a")
+    asked: list[Any] = []
+
+    def choose(using: str, key: Any, field: Any, value: Any) -> bool:
+        asked.append((using, key, field.name, value))
+        return bool(field.name == "badge")
+
+    choose_columns(person, choose)
+    person.name, person.badge = "Bob", "b"
+    with django_assert_num_queries(1) as written:
+        person.save()
+    chosen = Person.objects.values_list("name", "badge").get()
+    write_all_columns(person)
+    person.save()
+
+    assert chosen == ("Ada", "b")
+    assert "name" not in written[0]["sql"].partition("WHERE")[0]
+    assert ("default", person.pk, "name", "Bob") in asked
+    assert Person.objects.values_list("name", "badge").get() == ("Bob", "b")
+    assert "_do_update" not in vars(person)
+
+
+def test_choose_columns_leaves_alone_what_has_its_own_way(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def update(row: Person, *args: Any) -> Any:
+        """As django-concurrency has it, which counts on the version."""
+        return models.Model._do_update(row, *args)
+
+    monkeypatch.setattr(Person, "_do_update", update, raising=False)
+    person = Person.objects.create(name="Ada", badge="a")
+
+    choose_columns(person, lambda *args: False)
+    person.name = "Bob"
+    person.save()
+
+    assert Person.objects.get().name == "Bob"

@@ -59,6 +59,20 @@ def fetch_marked(queryset: models.QuerySet[Any], error: Exception) -> list[Any]:
         return fetch(mark_unreadable(queryset, UNREADABLE))
 
 
+def unreadable_names(queryset: models.QuerySet[Any], names: Sequence[str], error: Exception) -> list[str]:
+    """Those of the columns with a value that cannot be read, after ``error`` has ended a reading. Raises TooSlow."""
+    if not is_fault_of_value(error):
+        return []
+    rows = fetch_marked(queryset.values_list(*names), error)
+    return [name for index, name in enumerate(names) if any(_is_lost(row[index]) for row in rows)]
+
+
+def _is_lost(value: Any) -> bool:
+    """Whether it is, or has in it, what could not be read: PostgreSQL's arrays and ranges are made of values."""
+    parts = value if isinstance(value, list) else [getattr(value, name, None) for name in ("lower", "upper")]
+    return value is UNREADABLE or any(map(_is_lost, filter(None, parts)))
+
+
 def fetch_instances(queryset: models.QuerySet[Any]) -> list[Any]:
     """All instances of a queryset, less those with a value that could not be read. Raises TooSlow."""
     try:
