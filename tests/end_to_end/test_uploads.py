@@ -121,6 +121,20 @@ def test_a_file_comes_in_parts(served: tuple[Served, str, Path]) -> None:
     delete(server, token, uri)
 
 
+def test_bodies_come_in_chunks(served: tuple[Served, str, Path]) -> None:
+    server, token, _ = served
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+
+    with httpx.Client(headers=headers, timeout=120) as client:
+        answer = client.post(server.url, content=iter([message[:10], message[10:], b" " * 20_000]))
+        file = client.post(f"{server.url}/upload", content=iter([CONTENT[:1_000], CONTENT[1_000:]]))
+
+    assert answer.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert call(server, token, file.json()["uri"]) == hashlib.sha256(CONTENT).hexdigest()
+    delete(server, token, file.json()["uri"])
+
+
 def test_clients_that_leave_leave_nothing(served: tuple[Served, str, Path]) -> None:
     server, token, folder = served
     address = urlsplit(server.url)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import Future
+from io import BytesIO
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from mcp_django.core.running.workers import ADDRESS
 from mcp_django.exchange.token_format import new_token
@@ -142,6 +144,26 @@ def test_a_large_body_of_a_token_is_read(users: Users, peers: Peers) -> None:
 
     assert peer.http("POST", LARGE).json == PONG
     assert bodies.memory._held.total == 0
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+def test_a_body_in_chunks_is_read_under_wsgi_where_its_end_is_known(users: Users, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": len(LARGE)}
+    token = token_of(users.admin)
+
+    def post(body: bytes, **environ: Any) -> Any:
+        # As servers give it: without a length.
+        given = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(body), "CONTENT_TYPE": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        return Client(headers=headers).generic("POST", "/mcp", **given, **environ)
+
+    known = {"wsgi.input_terminated": True}
+
+    assert post(LARGE, **known).json() == PONG
+    assert [post(body, **known).status_code for body in (LARGE + b" ", b"")] == [413, 400]
+    unknown = post(PING)
+    assert unknown.status_code == 411
+    assert "Send Content-Length: this server does not know where a body in chunks ends." in unknown.text
 
 
 def test_a_large_body_of_nobody_is_read_where_anybody_may_call(users: Users, peers: Peers, settings: Any) -> None:

@@ -184,14 +184,14 @@ class AdminActionTool(BaseTool):
         )
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        schema = self._schema.schema
+        schema = self._input.schema
         rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
         if rights is not None and finds_rows(rights):
             return schema
         return {**schema, "properties": {"ids": schema["properties"]["ids"]}}
 
     @cached_property
-    def _schema(self) -> Schema:
+    def _input(self) -> Schema:
         label = self.model_mcp.label
         ids = {
             "type": "array",
@@ -210,7 +210,7 @@ class AdminActionTool(BaseTool):
 
     @property
     def argument_names(self) -> Collection[str]:
-        names: Collection[str] = self._schema.schema.get("properties", {})
+        names: Collection[str] = self._input.schema.get("properties", {})
         return names
 
     def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
@@ -242,8 +242,8 @@ class AdminActionTool(BaseTool):
         return admin
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        arguments = self._schema.without_blanks(arguments)
-        if errors := self._schema.errors(arguments) or _misused(arguments):
+        arguments = self._input.without_blanks(arguments)
+        if errors := self._input.errors(arguments) or _misused(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         request = exchange.request
         exchange.usage.model = self.model_mcp.label

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ class BaseTool(ABC):
     @abstractmethod
     def is_available(self, request: MCPRequest) -> bool:
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
+
+    @cached_property
+    def _input(self) -> Schema:
+        """What the arguments are checked by."""
+        return Schema({})
+
+    def read_from_texts(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The names of the arguments that were sent as the text of their JSON, and read as such."""
+        return self._input.read_from_texts(arguments)
 
     def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
         """Suggestions for the argument of this name, for a person who fills in the arguments.

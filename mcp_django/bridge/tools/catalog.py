@@ -28,7 +28,7 @@ from mcp_django.access.permissions import (
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tasks.framework import can_run
 from mcp_django.bridge.tools.base import BaseTool
-from mcp_django.bridge.tools.results import done_result, error_result
+from mcp_django.bridge.tools.results import done_result, error_result, text_block
 from mcp_django.bridge.tools.saved_queries import SavedQuery, saved_query
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError, ToolError
@@ -209,7 +209,7 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
     """Run the tool. If it fails, the result says why."""
     try:
         with using_tool(exchange.request, tool.name):
-            return run()
+            return _with_note(run(), tool, exchange)
     except (ToolError, TooSlow) as error:
         if exchange.usage.is_done:
             return _without_result(exchange, error.message)
@@ -223,6 +223,15 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
         if exchange.usage.is_done:
             return _without_result(exchange, "What follows the work has failed; the server's log has the details.")
         return error_result(f"{tool.name} failed. {tool.on_failure}")
+
+
+def _with_note(result: JSON, tool: BaseTool, exchange: Exchange) -> JSON:
+    """The result, with a text about arguments that were read otherwise than they were sent."""
+    sent = exchange.params.get("arguments")
+    if not isinstance(sent, dict) or not (names := tool.read_from_texts(sent)):
+        return result
+    text = f"Read as JSON, which came as a text: {', '.join(names)}. Send the value itself."
+    return {**result, "content": [*result.get("content", ()), text_block(text)]}
 
 
 def _without_result(exchange: Exchange, why: str) -> JSON:

@@ -114,7 +114,7 @@ class QueryTool(BaseTool):
 
     @property
     def argument_names(self) -> Collection[str]:
-        names: Collection[str] = self._checked.schema.get("properties", {})
+        names: Collection[str] = self._input.schema.get("properties", {})
         return names
 
     def is_available(self, request: MCPRequest) -> bool:
@@ -138,9 +138,9 @@ class QueryTool(BaseTool):
 
     def __init__(self, site: Any) -> None:
         self.site = site
-        self._checked = self.arguments({"type": "string"})
-        own = self._checked.schema["properties"]
-        self._checked.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in own}
+        self._input = self.arguments({"type": "string"})
+        own = self._input.schema["properties"]
+        self._input.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in own}
 
     def _rights(self, request: MCPRequest) -> Rights:
         return Rights.of(self.site, request)
@@ -150,9 +150,9 @@ class QueryTool(BaseTool):
         return complete_argument(models, name, arguments, in_groups=self.way == "aggregate")
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        arguments = self._checked.without_blanks(arguments)
+        arguments = self._input.without_blanks(arguments)
         mistakes = Mistakes()
-        mistakes.errors += self._checked.errors(arguments)
+        mistakes.errors += self._input.errors(arguments)
         rights = self._rights(exchange.request)
         # Verbose names and help texts are in the project's language, whatever the thread's language is.
         with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments), mistakes:
@@ -174,14 +174,14 @@ class QueryTool(BaseTool):
         """Raises InvalidQuery for what else is wrong, beside the arguments whose values are ``wrong``."""
         if "group_by" in wrong or "measures" in wrong:
             wrong = {*wrong, "having", "order_by"}  # They repeat these names.
-        known = self._checked.schema["properties"].keys() - set(wrong)
+        known = self._input.schema["properties"].keys() - set(wrong)
         if "model" in known and "model" in arguments:
             rest = {name: value for name, value in arguments.items() if name in known}
             self.check(self._model(rights, arguments["model"]), rest)
 
     def errors_in(self, arguments: JSON) -> list[FieldError]:
         """What is wrong with the arguments by their schema, which is the same for all models."""
-        return self._checked.errors(arguments)
+        return self._input.errors(arguments)
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         """Raises InvalidQuery for arguments that are wrong for the model, ``by_database`` also for unknown values."""

@@ -65,14 +65,14 @@ class WriteTool(BaseTool):
 
     def __init__(self, site: Any) -> None:
         self.site = site
-        self._schema: Schema = arguments_schema(self.properties, *self.required)
-        self._schema.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in self.properties}
+        self._input: Schema = arguments_schema(self.properties, *self.required)
+        self._input.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in self.properties}
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self.description
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        return self._schema.schema
+        return self._input.schema
 
     @property
     def argument_names(self) -> Collection[str]:
@@ -85,10 +85,10 @@ class WriteTool(BaseTool):
         return complete_argument(access.writable_models(Rights.of(self.site, exchange.request)), name, arguments)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        arguments = self._schema.without_blanks(arguments)
+        arguments = self._input.without_blanks(arguments)
         try:
             throttles.admit_writes(exchange)
-            if errors := self._schema.errors(arguments):
+            if errors := self._input.errors(arguments):
                 raise InvalidQuery(errors)
             exchange.usage.model = self._label_of(exchange, arguments)
             with translation.override(settings.LANGUAGE_CODE):

@@ -101,6 +101,11 @@ class Schema:
         """The arguments, each in the type that the schema declares for it, if what was sent can be read so."""
         return {name: _in_type(*self._types.get(name, _ANY), value) for name, value in arguments.items()}
 
+    def read_from_texts(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The names of the objects and lists that come as the text of their JSON, and are read as such."""
+        texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
+        return [name for name, value in self._in_types(texts).items() if isinstance(value, dict | list)]
+
     @cached_property
     def _types(self) -> Mapping[str, tuple[str, str]]:
         """The one type of each property, and that of its items if it is a list; empty where there are several."""

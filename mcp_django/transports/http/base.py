@@ -185,12 +185,19 @@ class View(ABC):
         if self.content_format not in allowed:
             types = " or ".join(known.message_type for known in allowed)
             raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {types}.")
+        self.check_length()
         if self.http.body is None:
             limit = get_conf().MAX_BODY_BYTES
             raise HTTPError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is longer than {limit} bytes (MAX_BODY_BYTES)."
             )
         return self.http.body
+
+    def check_length(self) -> None:
+        """Raises HTTPError for a body of which the server does not know where it ends."""
+        if self.http.incoming is not None and self.http.incoming.lacks_length:
+            text = "Send Content-Length: this server does not know where a body in chunks ends."
+            raise HTTPError(HTTPStatus.LENGTH_REQUIRED, text)
 
     def _preflight(self) -> HTTPResponse:
         """The answer to a browser that asks before it calls from another origin (Fetch standard, CORS protocol)."""

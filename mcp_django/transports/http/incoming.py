@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.handlers import is_asgi_request
@@ -30,14 +30,26 @@ class BodyOfView:
     """
 
     def __init__(self, request: HttpRequest) -> None:
-        self._request = request
+        self._stream: Any = request
+        environ = getattr(request, "environ", {})
+        is_chunked = "HTTP_TRANSFER_ENCODING" in environ and not environ.get("CONTENT_LENGTH")
         #: Whether it can be read only with a Content-Length: under WSGI, Django finds no end of a body without one.
         self.needs_length = not is_asgi_request(request)
+        if is_chunked and environ.get("wsgi.input_terminated"):
+            # This server ends it where the last chunk does.
+            self._stream, self.needs_length = environ["wsgi.input"], False
+        #: Whether there is a body whose end nobody knows.
+        self.lacks_length = is_chunked and self.needs_length
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, and fewer only at the end of the body. Raises OSError and RequestDataTooBig."""
+        found: bytes = self._stream.read(size)
+        return found
 
     def chunks(self) -> Iterator[bytes]:
         """The body in chunks of at most 256 KiB. Raises ClientLeft."""
         try:
-            while chunk := self._request.read(_CHUNK):
+            while chunk := self.read(_CHUNK):
                 yield chunk
         except OSError as error:
             raise ClientLeft from error
@@ -46,7 +58,7 @@ class BodyOfView:
 class BodyOfLoop:
     """The body of a request of our own ASGI application, which is read on the loop."""
 
-    needs_length = False
+    needs_length = lacks_length = False
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

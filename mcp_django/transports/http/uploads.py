@@ -163,8 +163,7 @@ class _ReceivingView(View):
             return length
         if self.http.incoming is None or not self.http.incoming.needs_length:
             return None
-        if self.request.META.get("HTTP_TRANSFER_ENCODING"):
-            raise HTTPError(HTTPStatus.LENGTH_REQUIRED, "Send Content-Length: this server needs it.")
+        self.check_length()
         return 0
 
     @property

@@ -193,17 +193,18 @@ async def _close_connections() -> None:
 
 def _request(request: HttpRequest, view: type[View]) -> HTTPRequest:
     comes = view.reads_as_it_comes
-    body, incoming = (None, BodyOfView(request)) if comes else (_body(request), None)
+    incoming = BodyOfView(request)
+    body = None if comes else _body(request, incoming)
     made = from_view(request)
     headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
     return HTTPRequest(request.method or "GET", headers, body, made, incoming)
 
 
-def _body(request: HttpRequest) -> bytes | None:
+def _body(request: HttpRequest, incoming: BodyOfView) -> bytes | None:
     """The body, or None where it is longer than allowed."""
     limit = get_conf().MAX_BODY_BYTES
     try:
-        body = request.read(limit + 1) if request.method == "POST" else b""
+        body = incoming.read(limit + 1) if request.method == "POST" else b""
     except (RequestDataTooBig, OSError):
         return None
     return body if len(body) <= limit else None

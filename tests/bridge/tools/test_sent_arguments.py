@@ -88,3 +88,17 @@ def test_query_tools_take_the_same(root: DirectPeer, flights: Any) -> None:
     assert len(blank["rows"]) == len(root.call("find_records", model="flights.flight")["structuredContent"]["rows"])
     key = wanted["rows"][0][0]
     assert root.call("get_record", model="flights.flight", id=float(key))["structuredContent"]["id"] == key
+
+
+def test_what_came_as_a_text_and_was_read_as_json_is_said(root: DirectPeer, declared: Declared) -> None:
+    declared.tool(take)
+
+    plain = root.call("take", point={"x": 1}, text="[1]")
+    texts = root.call("take", point='{"x": 1}', numbers="[1]", text="[1]")
+    found = root.call("find_records", model="auth.user", filter='{"username": "root"}', fields='["username"]')
+
+    said = "Read as JSON, which came as a text: {}. Send the value itself."
+    assert len(plain["content"]) == 1
+    assert texts["content"][1]["text"] == said.format("point, numbers")
+    assert found["content"][1]["text"] == said.format("filter, fields")
+    assert found["structuredContent"]["rows"] == [[root.user.pk, "root"]]

@@ -90,5 +90,5 @@ def test_the_arguments_of_the_query_tools_are_accepted_at_once() -> None:
     for name in ("find_records", "get_record", "aggregate_records"):
         tool: Any = site.tools[name]
         arguments = {"model": "flights.flight", **({"id": "1"} if name == "get_record" else {})}
-        assert tool._checked._accepts(arguments)
-        assert not tool._checked._accepts({**arguments, "other": 1})
+        assert tool._input._accepts(arguments)
+        assert not tool._input._accepts({**arguments, "other": 1})
