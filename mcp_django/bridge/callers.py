@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
-from django.utils import translation
 
 from mcp_django.access.authentication import principals
 from mcp_django.bridge.declared.secrets import is_secret_name
@@ -67,7 +66,7 @@ def principal_of(task: Task | Change, request: MCPRequest) -> Principal:
 def origin_of(request: MCPRequest) -> JSON:
     """The parts of a request that are stored: enough to make a similar request, and no credentials."""
     meta = {name: value for name, value in request.META.items() if isinstance(value, str) and _is_kept(name)}
-    return {"path": request.path, "scheme": request.scheme, "meta": meta, "language": translation.get_language()}
+    return {"path": request.path, "scheme": request.scheme, "meta": meta}
 
 
 def request_from(origin: Mapping[str, Any]) -> MCPRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
@@ -44,6 +44,7 @@ from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.resource import change_template
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.conf import get_conf
+from mcp_django.core.compat import translated_fields
 from mcp_django.core.compat.admin import existing_admin_sites, model_admins, served_admin_sites
 from mcp_django.core.middleware_policy import unknown_middleware
 from mcp_django.exchange.principals import Principal, Source, Superuser
@@ -145,6 +146,15 @@ class MCPSite:
         #: Declared prompts by name.
         self.prompts: dict[str, FunctionPrompt] = {}
         _sites.add(self)
+
+    @contextmanager
+    def in_context(self, request: HttpRequest) -> Iterator[None]:
+        """``call_context``, entered in the project's language.
+
+        The language of the thread does not count: a browser chooses it under WSGI, and nobody does elsewhere.
+        """
+        with translation.override(settings.LANGUAGE_CODE), self.call_context(request):
+            yield
 
     # Properties and methods that a project may override.
 
@@ -388,7 +398,7 @@ class MCPSite:
         if not hasattr(request, "mcp"):
             raise TypeError("MCPSite.get_queryset needs the request that a tool or a resource gets.")
         rights = Rights.of(self, cast("MCPRequest", request)).of_model(model)
-        return model._default_manager.none() if rights is None else rights.rows()
+        return model._default_manager.none() if rights is None else translated_fields.in_language(rights.rows())
 
     def implementation(self) -> dict[str, Any]:
         """The protocol's Implementation: the server's name, version and title."""

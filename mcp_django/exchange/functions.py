@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+from django.utils import translation
+
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.core.running.workers import can_suspend, run_function
 from mcp_django.exchange.exchange import Exchange
@@ -33,8 +36,9 @@ def call_function(
     async def body() -> Any:
         # The code that called this function has reset both by now.
         request.mcp, request.used_tool = exchange, used_tool
-        async with context(request):
-            return await function(request, **values)
+        with translation.override(settings.LANGUAGE_CODE):
+            async with context(request):
+                return await function(request, **values)
 
     principal = exchange.principal
     raise Suspended(body, name, exchange.cancellation, principal.key if principal.user.pk is not None else "")

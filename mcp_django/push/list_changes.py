@@ -286,7 +286,7 @@ def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes] | None
 def _look_again(listener: Listener, names: Collection[str], prefetch: Prefetch) -> dict[str, bytes] | None:
     try:
         request = prefetch.request_of(listener)
-        with listener.site.call_context(request):
+        with listener.site.in_context(request):
             return _digests(listener.site, request, names, listener.revision, _Memory())
     except MCPError:
         return {}

@@ -77,7 +77,7 @@ def _for_principal(jobs: Sequence[QueryJob], end: float, prefetch: Prefetch) -> 
     found: list[QueryOutcome] = []
     try:
         request = prefetch.request_of(jobs[0].listener)
-        with site.call_context(request):
+        with site.in_context(request):
             viewer = Viewer(site, request)
             for one in jobs:
                 found.append(_outcome(viewer, one))

@@ -93,7 +93,7 @@ def unseen(listener: Listener, added: list[Subscription]) -> tuple[list[Subscrip
     waiting = deque(added)
     try:
         request = current_request(listener)
-        with listener.site.call_context(request):
+        with listener.site.in_context(request):
             while waiting:
                 if not waiting[0].look(listener.site, request):
                     found.append(waiting[0])

@@ -112,7 +112,7 @@ def _check_one(
     waiting = deque(_by_uri(subscriptions))
     try:
         request = prefetch.request_of(listener)
-        with listener.site.call_context(request):
+        with listener.site.in_context(request):
             rights = Rights.of(listener.site, request)
             sight = Sight(rights, [alike[0] for alike in waiting], prefetch.visible(listener))
             while waiting and not checked.slow:
@@ -205,7 +205,7 @@ def presume(group: EqualRights, changes: Changes) -> list[Subscription]:
     site = group.listener.site
     try:
         request = current_request(group.listener)
-        with site.call_context(request):
+        with site.in_context(request):
             rights = Rights.of(site, request)
             return [
                 subscription

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connections
-from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
@@ -93,7 +92,7 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         exchange = _exchange(task, cancellation, set_message)
         usage = exchange.usage
         with trail.recorded(exchange):
-            result = _result(exchange, task)
+            result = _result(exchange)
             exchange.usage.bytes = len(encode(result))
         # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
@@ -127,11 +126,10 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
     task_rows.fail(task.key, task.run, error)
 
 
-def _result(exchange: Exchange, task: Task) -> JSON:
+def _result(exchange: Exchange) -> JSON:
     """The result as the call itself would have given it. Raises InputRequired, and everything that the tool raises."""
     method = METHODS[exchange.method]
-    with translation.override(from_json(task.origin)["language"]):
-        result = dispatch.run_method(exchange, method)
+    result = dispatch.run_method(exchange, method)
     if not isinstance(result, dict):
         raise TypeError("A call of a tool must give a result.")
     shaped = dispatch.shape(exchange, method, result)

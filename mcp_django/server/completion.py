@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from django.conf import settings
-from django.utils import translation
-
 from mcp_django.bridge.completion import Completer
 from mcp_django.bridge.prompts import catalog
 from mcp_django.bridge.resources import completers
@@ -23,14 +20,12 @@ def complete(exchange: Exchange) -> JSON:
     params = exchange.params
     name, typed = params["argument"]["name"], params["argument"]["value"]
     others = (params.get("context") or {}).get("arguments") or {}
-    # Choices are also matched by their labels, in the project's language. The thread's language does not matter.
-    with translation.override(settings.LANGUAGE_CODE):
-        suggesting = _completers(exchange, params["ref"])
-        if name not in suggesting:
-            message = unknown_name("argument", name, list(suggesting))
-            raise InvalidParams(f"Unknown argument: {name[:100]}.", [field_error("argument.name", message, name)])
-        known = {other: value for other, value in others.items() if other in suggesting}
-        return {"completion": suggesting[name](typed, known).to_json()}
+    suggesting = _completers(exchange, params["ref"])
+    if name not in suggesting:
+        message = unknown_name("argument", name, list(suggesting))
+        raise InvalidParams(f"Unknown argument: {name[:100]}.", [field_error("argument.name", message, name)])
+    known = {other: value for other, value in others.items() if other in suggesting}
+    return {"completion": suggesting[name](typed, known).to_json()}
 
 
 def _completers(exchange: Exchange, ref: JSON) -> Mapping[str, Completer]:

@@ -295,7 +295,7 @@ def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSO
     suspended: Suspended | None = None
     try:
         # The project's context is the outer one, so that its end also runs for a cancelled request.
-        with exchange.site.call_context(request), exchange.cancellation.queries.answering():
+        with exchange.site.in_context(request), exchange.cancellation.queries.answering():
             try:
                 result = run()
                 is_error = isinstance(result, dict) and result.get("isError") is True

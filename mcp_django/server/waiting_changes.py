@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
-from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
@@ -96,7 +95,6 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
     seconds = get_conf().REQUEST_SECONDS
     try:
         with ExitStack() as around:
-            around.enter_context(translation.override(from_json(change.origin)["language"]))
             if seconds:
                 around.enter_context(deadlines.within(seconds, expire))
             if is_call:

@@ -140,7 +140,7 @@ class MCPClient:
         """Upload a file, and return its URI. Raises ProtocolError where the user may use nothing that takes one."""
         site, principal = self._site, self._principal
         request = self._request.copy().for_principal(principal, site)
-        with site.call_context(request):
+        with site.in_context(request):
             try:
                 check_takes_files(site, request)
             except MCPError as error:

@@ -50,7 +50,7 @@ class Attachment:
         _, unknown = unseen(listener, watched)
         self.look_later(listener, unknown)
         self._on_loop(lambda: self._settle(listener))
-        with listener.site.call_context(listener.request):
+        with listener.site.in_context(listener.request):
             self.remember_lists(listener)
 
     def remember_lists(self, listener: Listener) -> None:

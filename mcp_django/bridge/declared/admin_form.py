@@ -62,6 +62,9 @@ _SAME_AS_DJANGO: Mapping[str, frozenset[str]] = {
 }
 #: Hooks of known packages that give other fields than Django, the same for each object.
 _SAME_FOR_EACH_OBJECT: Mapping[str, frozenset[str]] = {
+    "modeltranslation.admin": frozenset(
+        {"formfield_for_dbfield", "get_form", "get_formset", "get_fieldsets", "get_readonly_fields"}
+    ),
     "polymorphic.admin.childadmin": frozenset(
         {"get_form", "get_fieldsets", "get_base_fieldsets", "get_subclass_fields"}
     ),

@@ -173,13 +173,13 @@ def mirrored(exchange: Exchange, name: object) -> tuple[Mirrored, ...]:
 
 def exists(exchange: Exchange, name: str) -> bool:
     """Whether the principal may call the tool. For callers outside of a handler."""
-    with exchange.site.call_context(exchange.request):
+    with exchange.site.in_context(exchange.request):
         return find(exchange, name) is not None
 
 
 def may_change(exchange: Exchange, name: str) -> bool:
     """Whether it is a tool that may change data and that the principal may call. For callers outside of a handler."""
-    with exchange.site.call_context(exchange.request):
+    with exchange.site.in_context(exchange.request):
         tool = find(exchange, name)
         return tool is not None and tool.may_change
 
@@ -227,8 +227,9 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
 
 def _with_note(result: JSON, tool: BaseTool, exchange: Exchange) -> JSON:
     """The result, with a text about arguments that were read otherwise than they were sent."""
-    sent = exchange.params.get("arguments")
-    if not isinstance(sent, dict) or not (names := tool.read_from_texts(sent)):
+    sent: JSON = exchange.params.get("arguments") or {}
+    texts = [one for one in sent.values() if isinstance(one, str)]
+    if not any(text.lstrip()[:1] in ("{", "[") for text in texts) or not (names := tool.read_from_texts(sent)):
         return result
     text = f"Read as JSON, which came as a text: {', '.join(names)}. Send the value itself."
     return {**result, "content": [*result.get("content", ()), text_block(text)]}

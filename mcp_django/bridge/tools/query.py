@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-from django.utils import translation
 from django.utils.text import capfirst
 
 from mcp_django.access.permissions import check_scopes
@@ -154,8 +152,7 @@ class QueryTool(BaseTool):
         mistakes = Mistakes()
         mistakes.errors += self._input.errors(arguments)
         rights = self._rights(exchange.request)
-        # Verbose names and help texts are in the project's language, whatever the thread's language is.
-        with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments), mistakes:
+        with splitting.explained(rights, arguments), mistakes:
             if not mistakes.errors:
                 self._note(exchange, rights, arguments)
                 return self.answer(exchange, rights, arguments)

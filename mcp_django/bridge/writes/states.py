@@ -157,6 +157,8 @@ def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]
     for column in rights.columns.values():
         if column.field.primary_key and not before:
             continue
+        if column.name != column.field.name and column.field.name in rights.columns:
+            continue  # A translated field. That of its language says the same.
         was, now = before.get(column.attname), after.get(column.attname)
         if _differ(column, was, now):
             one = {"field": column.name, "before": shown(column, was), "after": shown(column, now)}

@@ -7,9 +7,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.conf import settings
 from django.db import DataError, IntegrityError
-from django.utils import translation
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.completion import Completion
@@ -91,8 +89,7 @@ class WriteTool(BaseTool):
             if errors := self._input.errors(arguments):
                 raise InvalidQuery(errors)
             exchange.usage.model = self._label_of(exchange, arguments)
-            with translation.override(settings.LANGUAGE_CODE):
-                return structured_result(self.answer(exchange, arguments))
+            return structured_result(self.answer(exchange, arguments))
         except InvalidQuery as error:
             throttles.count_refusal(exchange)
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors[:MAX_MISTAKES]) from None

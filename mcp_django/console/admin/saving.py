@@ -157,7 +157,7 @@ def _ask_as_agent(request: HttpRequest, site: Site, ask: Callable[[MCPRequest], 
 
     def run() -> T:
         asking = viewers_request(request)
-        with site.call_context(asking):
+        with site.in_context(asking):
             return ask(asking)
 
     return in_own_thread(run)

@@ -230,7 +230,7 @@ def _count(site: MCPSite, subject: Subject, label: str) -> Any:
     """How many rows the subject sees; None where that cannot be found out soon."""
     principal = Principal(subject.user, scopes.expand(subject.scopes), source=Source.COMMAND)
     mcp_request = from_settings().for_principal(principal)
-    with site.call_context(mcp_request):
+    with site.in_context(mcp_request):
         model = Rights.of(site, mcp_request).of_label(label)
         if model is None or not model.has_rows or model.checks_objects:
             return None

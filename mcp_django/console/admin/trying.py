@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from django.conf import settings
 from django.http import HttpRequest
-from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.bridge.sites import MCPSite
@@ -184,7 +182,7 @@ def _suggested(exchange: Exchange, ask: Callable[[], Sequence[str]]) -> Sequence
     """Typing is no call: it is neither counted against a limit nor written down. What is refused has no suggestions."""
 
     def run() -> Sequence[str]:
-        with exchange.site.call_context(exchange.request), translation.override(settings.LANGUAGE_CODE):
+        with exchange.site.in_context(exchange.request):
             try:
                 return ask()
             except MCPError:

@@ -94,7 +94,7 @@ def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[st
     user: Any = request.user
     ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)
     exchange = inspection_exchange(site, ours, "tools/list")
-    with site.call_context(ours):
+    with site.in_context(ours):
         rights = Rights.of(site, ours)
         found = [one.tool for one in catalog.available(exchange)]
         actions = [tool.get_title() for tool in found if tool.may_change and tool.scope != WRITE]
@@ -130,6 +130,6 @@ def reach_of(request: HttpRequest, site: MCPSite, token: str) -> Reach | None:
 
 def _count(request: MCPRequest, site: MCPSite, principal: Principal) -> Reach:
     exchange = inspection_exchange(site, request, "tools/list")
-    with site.call_context(request):
+    with site.in_context(request):
         tools, models = len(catalog.available(exchange)), len(Rights.of(site, request).models())
     return Reach(principal.token_id or 0, principal.user, parse(known(principal.scopes)), tools, models)

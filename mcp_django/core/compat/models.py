@@ -43,11 +43,11 @@ def is_sorted(index: Any) -> bool:
 def choose_columns(row: models.Model, choose: Callable[[str, Any, AnyField, Any], bool]) -> None:
     """Let ``row.save()`` write only those columns of a row that is there, of which ``choose`` says that they differ.
 
-    ``choose`` is asked with the name of the database, the primary key, the field and its value. A model whose class has
-    its own way to write an UPDATE, as those with versions of django-concurrency, is left as it is.
+    ``choose`` is asked with the name of the database, the primary key, the field and its value. All columns are written
+    where a package has its own way to do so: django-concurrency counts versions, django-modeltranslation adds columns.
 
-    Private: ``Model._do_update``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``save(update_fields=…)``, which the
-    project's own ``save`` and the receivers of its signals would see.
+    Private: ``Model._do_update``, ``QuerySet._update``. Seen with: Django 5.2, 6.0, 6.1. Public way:
+    ``save(update_fields=…)``, which the project's own ``save`` and the receivers of its signals would see.
     """
     if type(row)._do_update is models.Model._do_update:
         vars(row)["_do_update"] = _ChosenColumns(row, choose)
@@ -69,7 +69,8 @@ class _ChosenColumns:
         self._choose = choose
 
     def __call__(self, rows: Any, using: str, key: Any, values: Any, *rest: Any, **options: Any) -> Any:
-        chosen = [each for each in values if self._choose(using, key, each[0], each[2])]
+        is_django = type(rows)._update is models.QuerySet._update  # type: ignore[attr-defined]
+        chosen = [each for each in values if self._choose(using, key, each[0], each[2])] if is_django else values
         return models.Model._do_update(self._row, rows, using, key, chosen, *rest, **options)
 
     def __reduce__(self) -> Any:

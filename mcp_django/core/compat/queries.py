@@ -17,6 +17,7 @@ from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import Query
 from django.db.models.sql.datastructures import BaseTable
 
+from mcp_django.core.compat.translated_fields import as_named
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def select_from(rows: Rows, names: Sequence[str]) -> tuple[Rows, dict[str, Any]]
     Django 5.2, 6.0, 6.1. Public way: none; Django makes such a subquery for ``aggregate()`` alone, which has no groups.
     """
     selected = rows.values(*names)
-    outer = rows.model._base_manager.using(rows.db).order_by()
+    outer = as_named(rows.model._base_manager.using(rows.db)).order_by()
     query = outer.query
     query.alias_map = {_ROWS: _RowsTable(selected)}
     query.alias_refcount = {_ROWS: 1}

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import models
 from django.db.models import Q
 
+from mcp_django.core.compat.translated_fields import as_named
 from mcp_django.types import AnyField
 
 
@@ -40,4 +41,5 @@ def has_key_in(model: type[models.Model], keys: Any) -> Q:
 def rows_of_keys(queryset: models.QuerySet[Any], keys: Any) -> models.QuerySet[Any]:
     """The rows with these keys in the model and database of a queryset, each once, without what the queryset adds."""
     rows: models.QuerySet[Any] = queryset.model._base_manager.using(queryset.db)
-    return rows.filter(has_key_in(queryset.model, keys))
+    found: models.QuerySet[Any] = as_named(rows).filter(has_key_in(queryset.model, keys))
+    return found

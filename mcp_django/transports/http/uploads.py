@@ -90,7 +90,7 @@ class _ReceivingView(View):
 
     def handle(self, principal: Principal) -> HTTPResponse:
         self.request.for_principal(principal, self.site)
-        with self.site.call_context(self.request):
+        with self.site.in_context(self.request):
             found = self._begin(principal)
         if isinstance(found, HTTPResponse):
             return found
@@ -125,7 +125,7 @@ class _ReceivingView(View):
             # The body may have taken an hour to come.
             principal = authenticate(self.request, fresh=True)
             self.request.for_principal(principal, self.site)
-            with self.site.call_context(self.request):
+            with self.site.in_context(self.request):
                 reception.finish()
                 if not upload_rows.is_of(reception.upload, self.site, principal):
                     raise _unknown()
@@ -147,7 +147,7 @@ class _ReceivingView(View):
         if reception is not None:
             reception.close()
             if reception.is_new:
-                with self.site.call_context(self.request):
+                with self.site.in_context(self.request):
                     upload_rows.delete(reception.upload)
 
     # The head of a request, and the response.

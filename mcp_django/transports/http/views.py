@@ -193,14 +193,14 @@ async def _close_connections() -> None:
 
 def _request(request: HttpRequest, view: type[View]) -> HTTPRequest:
     comes = view.reads_as_it_comes
-    incoming = BodyOfView(request)
-    body = None if comes else _body(request, incoming)
+    incoming = BodyOfView(request) if comes or "HTTP_TRANSFER_ENCODING" in request.META else None
+    body = None if comes else _body(request, incoming or request)
     made = from_view(request)
     headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
     return HTTPRequest(request.method or "GET", headers, body, made, incoming)
 
 
-def _body(request: HttpRequest, incoming: BodyOfView) -> bytes | None:
+def _body(request: HttpRequest, incoming: BodyOfView | HttpRequest) -> bytes | None:
     """The body, or None where it is longer than allowed."""
     limit = get_conf().MAX_BODY_BYTES
     try:

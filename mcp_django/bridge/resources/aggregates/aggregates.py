@@ -27,6 +27,7 @@ from mcp_django.bridge.resources.reading.native_conditions import natively
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.translated_fields import language
 from mcp_django.core.db.bounds import bounded, fetch
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
@@ -121,7 +122,7 @@ class _AggregatePlan:
         self._check_joins()
         self.digest = cursors.query_digest(
             rights.label, rights.rights.site.name, query.group_by, query.measures, query.filter, query.search,
-            query.conditions, query.having, query.order_by,
+            query.conditions, query.having, query.order_by, *filter(None, [language()]),
         )  # fmt: skip
         self.start = self._start(query.cursor)
 

@@ -13,12 +13,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Left
 from django.utils.html import strip_tags
 
 from mcp_django.bridge.resources.fields.kinds import DATA, INTEGER, RELATED_TABLE, TEXT, Kind, related_list
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse
+from mcp_django.core.compat.translated_fields import Localized
 from mcp_django.core.db.column_paths import column_path, is_in
 from mcp_django.types import AnyField
 
@@ -65,6 +66,8 @@ class Column:
     types: ContentTypes | None = None
     #: The foreign keys that lead to it, the first one of the model itself.
     via: tuple[Column, ...] = ()
+    #: The columns of several languages, of which the first value is shown.
+    translated: Localized | None = None
 
     @property
     def attname(self) -> str:
@@ -103,7 +106,7 @@ class Column:
     @property
     def is_plain(self) -> bool:
         """Whether the value is read as it is stored."""
-        return self.kind.select is F and not self.masked
+        return self.kind.select is F and not self.masked and self.translated is None
 
     @property
     def nullable(self) -> bool:
@@ -117,7 +120,7 @@ class Column:
                 rows = step.related.rows().filter(Q((step.target, OuterRef(prefix + step.attname))))
                 visible &= Q(Exists(rows))
             prefix += f"{step.field.name}__"
-        value = self.kind.select(self.path) if self.types is None else self.types.label_at(self.path)
+        value = self._selected() if self.types is None else self.types.label_at(self.path)
         return _Visible(When(visible, then=value), default=None) if visible else value
 
     def beginning(self, chars: int) -> Column:
@@ -130,6 +133,8 @@ class Column:
         """``Q(name__lookup=value)``, which cannot find a hidden related row."""
         if self.via:
             return self._condition_on_related(lookup, value)
+        if self.translated is not None:
+            return self._condition_on_languages(self.translated, lookup, value)
         if self.types is not None:
             return self.types.condition(self.field, lookup, value)
         if self.kind.linked and lookup == "isnull":
@@ -157,6 +162,31 @@ class Column:
             # With one null among them, NOT IN would hold for no row at all.
             rows = rows.filter(Q((f"{self.target}__isnull", False)))
         return rows.values(self.target)
+
+    def _selected(self) -> Any:
+        """The expression that reads the value."""
+        if self.translated is None:
+            return self.kind.select(self.path)
+        value = self.translated.value(self.path)
+        return value if self.kind.select is F else self.kind.select(value)
+
+    def _condition_on_languages(self, translated: Localized, lookup: str, value: Any) -> Q:
+        """The condition on the value that is shown: of the first language that has one."""
+        found, empty = Q(pk__in=[]), Q()
+        for field in translated.fields:
+            one = replace(self, field=field, translated=None)
+            is_empty = one.condition("isnull", True)
+            if translated.undefined is not None:
+                is_empty |= Q((one.attname, translated.undefined))
+            found |= empty & ~is_empty & one.condition(lookup, value)
+            empty &= is_empty
+        if lookup == "isnull":
+            is_null = empty if translated.last is None or self.kind.linked else Q(pk__in=[])
+            return is_null if value else ~is_null
+        compare: Any = self.field.get_lookup(lookup)
+        if translated.last is not None and compare is not None:
+            found |= empty & Q(compare(Value(translated.last, output_field=self.field), value))
+        return found
 
     def _condition_on_related(self, lookup: str, value: Any) -> Q:
         step, rest = self.via[0], replace(self, via=self.via[1:])

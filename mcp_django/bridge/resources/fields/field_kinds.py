@@ -47,6 +47,7 @@ KNOWN: Mapping[str, str | None] = {
     "model_utils.fields.MonitorField": None,
     "model_utils.fields.SplitField": "text",
     "model_utils.fields.StatusField": None,
+    "modeltranslation.fields.TranslationField": None,
     "multiselectfield.db.fields.MultiSelectField": "json",
     "oscar.models.fields.NullCharField": "text",
     "oscar.models.fields.UppercaseCharField": "text",
@@ -64,7 +65,8 @@ _HARMLESS = frozenset(
     """__init__ __repr__ __str__ __init_subclass__ __class_getitem__ __annotate__ __annotate_func__
     check clean clone deconstruct default_error_messages default_validators description empty_strings_allowed
     empty_values error_messages forward_related_accessor_class generate_filename get_choices get_default
-    get_limit_choices_to get_pk_value_on_save has_default non_db_attrs pre_save related_accessor_class run_validators
+    get_limit_choices_to get_pk_value_on_save has_default non_db_attrs pre_save related_accessor_class
+    related_query_name run_validators
     save_form_data validate validators value_to_string _description _get_default""".split()  # noqa: SIM905 - a list of so many strings is a page long
 )
 

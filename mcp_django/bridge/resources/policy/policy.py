@@ -27,6 +27,7 @@ from mcp_django.bridge.resources.policy import generic, visible_rows
 from mcp_django.bridge.resources.policy.searching import AdminSearch, SearchField, search_field
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.core.compat import queries
+from mcp_django.core.compat.translated_fields import language, localized
 from mcp_django.core.db.column_paths import rows_of_keys
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange import scopes
@@ -110,6 +111,10 @@ class ModelRights:
 
     def _column(self, name: str) -> Column | None:
         column = _column_of(self.model_mcp, name)
+        if column is not None and (found := localized(column.field, self.model_mcp.hides)) is not None:
+            if not found.fields:
+                return None
+            column = replace(column, field=found.fields[0], translated=found if found.falls_back else None)
         if column is None or not isinstance(field := column.field, models.ForeignKey):
             return column
         related = self._related(field.related_model)
@@ -429,9 +434,9 @@ class Rights:
     @classmethod
     def of(cls, site: Site, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
-        kept: dict[tuple[str, str, bool], Rights] = request.__dict__.setdefault("_mcp_rights", {})
+        kept: dict[tuple[str, str, bool, str], Rights] = request.__dict__.setdefault("_mcp_rights", {})
         # Rights differ inside `using_tool()` and `supposing()`, so each has its own cache entry.
-        name = (site.name, request.used_tool, request.supposed is not None)
+        name = (site.name, request.used_tool, request.supposed is not None, language())
         if name not in kept:
             kept[name] = cls(site, request)
         return kept[name]

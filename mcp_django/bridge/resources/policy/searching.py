@@ -14,7 +14,7 @@ from django.db.models import Q
 from mcp_django.bridge.resources.fields.columns import Column, Relation
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
-from mcp_django.core.compat import queries
+from mcp_django.core.compat import queries, translated_fields
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook
@@ -124,7 +124,7 @@ def search_condition(rights: ModelRights, text: str, notes: list[str]) -> Q:
 
 def _found_by_admin(rights: ModelRights, search: AdminSearch, text: str, notes: list[str]) -> Q:
     """The rows that the admin's own search finds, by their keys: neither its order nor what it adds to them counts."""
-    rows = rights.rows()
+    rows = translated_fields.in_language(rights.rows())
     called = f"{search.admin}.get_search_results"
     answer = call_hook(lambda: search.results(rights.rights.request, rows, text), _FAILED, called)
     found = answer[0] if isinstance(answer, tuple) and answer else None

@@ -15,7 +15,7 @@ from django.db.models import Value
 from mcp_django.bridge.declared.inlines import InlineMCP
 from mcp_django.bridge.resources.fields.kinds import is_parent_link
 from mcp_django.bridge.resources.fields.unreadable import fetch_instances
-from mcp_django.core.compat import queries
+from mcp_django.core.compat import queries, translated_fields
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.column_paths import has_key_in, is_in, rows_of_keys
 from mcp_django.core.hooks import call_hook
@@ -69,6 +69,7 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
     if isinstance(queryset, models.Manager):
         # The admin only calls methods that both have, so a Manager works there too.
         queryset = queryset.all()
+    queryset = translated_fields.as_named(queryset)
     if queries.is_sliced_or_combined(queryset):
         logger.error(
             "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",

@@ -53,7 +53,10 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
     if is_binary:
         for (size,) in fetch(queryset.values_list(Length(column.attname))[:1]):
             _check_size(size or 0)
-    stored = [value for (value,) in fetch(queryset.values_list(column.attname)[:1]) if value]
+    # Of a translated field, the file of the first language that has one.
+    fields = (column.field,) if column.translated is None else column.translated.fields
+    names = [field.attname for field in fields]
+    stored = [value for row in fetch(queryset.values_list(*names)[:1]) for value in row if value]
     if not stored:
         return None
     if is_binary:

@@ -30,6 +30,7 @@ from mcp_django.bridge.resources.reading.values import cut_record, fetch_values,
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.connections import always_marking
 from mcp_django.core.compat.queries import first_rows
+from mcp_django.core.compat.translated_fields import language
 from mcp_django.core.db.bounds import bounded, fetch
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
@@ -266,7 +267,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue]
         outputs = selection.outputs(rights, query.fields)
     mistakes.raise_any()
     names = [order.name for order in orders]
-    identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
+    identity = (rights.label, query.filter, query.search, names, rights.rights.site.name, *filter(None, [language()]))
     after = None
     if query.cursor is not None:
         digest = cursors.query_digest(*identity)

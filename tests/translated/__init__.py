@@ -1,0 +1,1 @@
+"""A project whose fields are translated by django-modeltranslation."""
