@@ -462,3 +462,16 @@ class Keepsake(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Repeated(models.Model):
+    """A view of the database, whose key is not unique. The test that reads it makes it."""
+
+    code = models.IntegerField(primary_key=True)
+    name = models.CharField(max_length=50)
+
+    class Meta:
+        managed = False
+
+    def __str__(self) -> str:
+        return self.name

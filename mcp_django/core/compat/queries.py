@@ -15,6 +15,7 @@ from django.db.models.expressions import Expression
 from django.db.models.options import Options
 from django.db.models.query import ModelIterable, get_related_populators
 from django.db.models.sql import Query
+from django.db.models.sql.constants import LOUTER
 from django.db.models.sql.datastructures import BaseTable
 
 from mcp_django.core.compat.translated_fields import as_named
@@ -86,14 +87,19 @@ def picks_rows(queryset: Rows) -> bool:
 def has_every_row(queryset: Rows) -> bool:
     """Whether it gives every row of its table.
 
-    Private: ``Query.where``, ``extra``, ``is_empty``, ``Join.join_type`` in ``Query.alias_map``. Seen with: Django 5.2,
-    6.0, 6.1. Public way: none.
+    Private: ``Query.where``, ``distinct_fields``, ``extra``, ``is_empty``, ``Join.join_type`` and ``join_field`` in
+    ``Query.alias_map``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     query = queryset.query
-    narrowed = query.where or query.distinct or query.extra or query.is_empty() or is_sliced_or_combined(queryset)
-    return not narrowed and all(
-        join.join_type is None for join in query.alias_map.values() if hasattr(join, "join_type")
-    )
+    narrowed = query.where or query.distinct_fields or query.extra or query.is_empty()
+    return not narrowed and not is_sliced_or_combined(queryset) and all(map(_keeps_rows, query.alias_map.values()))
+
+
+def _keeps_rows(join: Any) -> bool:
+    """Whether a table of a query leaves none of its rows out: an annotation may follow a key that is never null."""
+    kind, field = getattr(join, "join_type", None), cast("Any", getattr(join, "join_field", None))
+    is_full = isinstance(field, models.ForeignKey) and not field.null and field.db_constraint
+    return kind in (None, LOUTER) or is_full
 
 
 def names_database(queryset: Rows) -> bool:

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections, models
-from django.db.models import F, Window
+from django.db.models import Count, F, Window
 from django.db.models.functions import Left, RowNumber
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -95,16 +95,23 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
         ),
         (
             has_every_row,
-            [_ALL, _ALL.order_by("pk"), _ALL.annotate(twice=F("pk") * 2), _ALL.select_related("content_type")],
+            [
+                _ALL,
+                _ALL.order_by("pk"),
+                _ALL.annotate(twice=F("pk") * 2),
+                _ALL.select_related("content_type"),
+                _ALL.distinct(),
+                _ALL.annotate(model=F("content_type__model")),
+                _ALL.annotate(users=Count("user")),
+            ],
             [
                 _ALL.filter(pk=1),
                 _ALL.exclude(pk=1),
                 _ALL.none(),
                 _ALL[:3],
-                _ALL.distinct(),
+                _ALL.distinct("codename"),
                 _ALL.union(_ALL),
                 _ALL.extra(where=["1 = 0"]),
-                _ALL.annotate(model=F("content_type__model")),
             ],
         ),
         (names_database, [_ALL.using("other"), _ALL.using("default")], [_ALL, _ALL.filter(pk=1)]),

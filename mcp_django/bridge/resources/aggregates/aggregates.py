@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,15 @@ from django.db import DataError, OperationalError, connections, models
 from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
-from mcp_django.bridge.resources.aggregates.groups import GroupColumn, group_expressions, group_of
-from mcp_django.bridge.resources.aggregates.measures import CONDITION_NAME, Measure, measure_of, paths_of
+from mcp_django.bridge.resources.aggregates.groups import GroupColumn, group_expressions, group_of, week_notes
+from mcp_django.bridge.resources.aggregates.measures import (
+    CONDITION_NAME,
+    FUNCTIONS,
+    ROWS,
+    Measure,
+    measure_of,
+    paths_of,
+)
 from mcp_django.bridge.resources.aggregates.percentiles import Source, ranked
 from mcp_django.bridge.resources.fields.columns import MAX_RELATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
@@ -22,8 +29,9 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
 from mcp_django.bridge.resources.reading import cursors
 from mcp_django.bridge.resources.reading.filters import filter_conditions
-from mcp_django.bridge.resources.reading.known_values import UnverifiedValue, verified
+from mcp_django.bridge.resources.reading.known_values import Doubts, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
+from mcp_django.bridge.resources.reading.near_values import notes_on_days, notes_on_empty, notes_on_part
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
 from mcp_django.conf import get_conf
@@ -84,10 +92,25 @@ class Table:
     next_cursor: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The numbers of values and of rows that some measures are computed from."""
+
+    #: The alias of the number of values.
+    values: str
+    #: The names of the measures.
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> str:
+        """The alias of the number of rows."""
+        return f"{self.values}_rows"
+
+
 class _AggregatePlan:
     """A checked query: its columns, each with the alias that it has in SQL."""
 
-    def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> None:
+    def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: Doubts) -> None:
         if rights.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
             instead = ": use find_records and count its rows" if ways.is_open(rights, "collection") else ""
@@ -114,6 +137,8 @@ class _AggregatePlan:
         self.shown = [*self.groups, *self.measures]
         with self._mistakes:
             self._check_names()
+        #: For the measures that leave out rows without a value: the aliases of the numbers of values and of rows.
+        self.counted = self._count_values() if self.smallest <= 1 else []
         #: Wrong groups and measures: they are not reported again where ``having`` and ``order_by`` repeat them.
         self._wrong = {*query.group_by, *query.measures} - {output.name for output in self.outputs}
         self.having = self._having(query)
@@ -129,8 +154,8 @@ class _AggregatePlan:
     @property
     def outputs(self) -> list[GroupColumn | Measure]:
         """The columns of the table."""
-        columns: list[GroupColumn | Measure] = [*self.groups.values(), *self.measures.values()]
-        return columns[: len(self.shown)]
+        columns: Mapping[str, GroupColumn | Measure] = {**self.groups, **self.measures}
+        return [columns[alias] for alias in self.shown]
 
     def compute_natively(self, rows: models.QuerySet[Any]) -> None:
         """Let the database itself compute parts of dates in filter and conditions, if it can. Raises TooSlow."""
@@ -177,6 +202,31 @@ class _AggregatePlan:
         alias = f"_mcp_m{len(self.measures)}"
         self.measures[alias] = measure
         return alias
+
+    def _count_values(self) -> list[_Counted]:
+        """Count what the measures compute with, where some rows do not have it."""
+        found: dict[tuple[str, str], _Counted] = {}
+        for measure in [one for one in self.measures.values() if one.leaves_out]:
+            counted = found.setdefault((measure.operand.name, measure.within), _Counted(f"_mcp_n{len(found)}"))
+            counted.names.append(measure.name)
+            self.measures[counted.values] = replace(measure, function=FUNCTIONS["count"])
+            # With a condition: the rows that meet it.
+            self.measures[counted.rows] = replace(measure, function=FUNCTIONS["count"], operand=ROWS)
+        return list(found.values())
+
+    @property
+    def read(self) -> list[str]:
+        """The aliases of what is read: the columns of the table, then the counts."""
+        return [*self.shown, *(alias for one in self.counted for alias in (one.values, one.rows))]
+
+    def left_out(self, rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+        """A sentence for each value that some of the rows do not have."""
+        for place, one in enumerate(self.counted):
+            at = len(self.shown) + 2 * place
+            present, every = (sum(row[index] or 0 for row in rows) for index in (at, at + 1))
+            if present < every:
+                names = " and ".join(one.names)
+                yield f"{names}: {every - present:,} of {every:,} rows have no value, and are left out."
 
     def _check_names(self) -> None:
         """Raises InvalidQuery for a field named count beside the number of rows."""
@@ -250,7 +300,7 @@ class _AggregatePlan:
             raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
 
 
-def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> tuple[Q, Mapping[str, Q]]:
+def _conditions(rights: ModelRights, query: AggregateQuery, doubts: Doubts) -> tuple[Q, Mapping[str, Q]]:
     """The filter, and the conditions of measures by their names. Raises InvalidQuery."""
     if len(query.conditions) > MAX_CONDITIONS:
         raise InvalidQuery.one("conditions", f"at most {MAX_CONDITIONS}.", len(query.conditions))
@@ -266,9 +316,9 @@ def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Unverif
     return found.pop("filter"), {name.partition(".")[2]: condition for name, condition in found.items()}
 
 
-def check(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue] | None = None) -> None:
+def check(rights: ModelRights, query: AggregateQuery, doubts: Doubts | None = None) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
-    rights.bare_rows().filter(_planned(rights, query, [] if doubts is None else doubts).matching)
+    rights.bare_rows().filter(_planned(rights, query, doubts or Doubts()).matching)
 
 
 def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:
@@ -290,13 +340,16 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
     # Where small groups are hidden, the note would reveal that there is no row, rather than a few.
-    is_told = query.search and not watched and plan.smallest <= 1
-    if is_told and not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1]):
-        notes.append(empty_search(rights, query.search))
+    if not watched and query.cursor is None and plan.smallest <= 1:
+        is_empty = not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1])
+        notes += notes_on_days(doubts.sought)
+        notes += notes_on_empty(doubts.sought) if is_empty else notes_on_part(doubts.sought)
+        if query.search and is_empty:
+            notes.append(empty_search(rights, query.search))
     return _table(plan, found, limit, notes, says_more=not query.limit)
 
 
-def _planned(rights: ModelRights, query: AggregateQuery, doubts: list[UnverifiedValue]) -> _AggregatePlan:
+def _planned(rights: ModelRights, query: AggregateQuery, doubts: Doubts) -> _AggregatePlan:
     """The plan of a query. Its search is only checked, since it may ask the database. Raises InvalidQuery."""
     mistakes = Mistakes()
     with mistakes:
@@ -315,7 +368,7 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return fetch_values(ordered.values_list(*plan.shown)[plan.start : plan.start + count], len(plan.shown))
+    return fetch_values(ordered.values_list(*plan.read)[plan.start : plan.start + count], len(plan.read))
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
@@ -325,7 +378,7 @@ def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
         values = rows.aggregate(**measures, _mcp_rows=Count("*"))
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []
-    return [[values[alias] for alias in plan.shown]]
+    return [[values[alias] for alias in plan.read]]
 
 
 def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str], *, says_more: bool) -> Table:
@@ -337,6 +390,7 @@ def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[s
         notes.append(f"{what}, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS).")
     if cut:
         notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters.")
+    notes += [*plan.left_out(found[:limit]), *week_notes([*plan.groups.values()])]
     kept = within_bytes(rows)
     cursor = plan.cursor(plan.start + kept) if 0 < kept < len(found) else None
     if len(found) > limit and (says_more or cursor is None):

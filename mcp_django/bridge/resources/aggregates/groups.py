@@ -58,6 +58,18 @@ class GroupColumn:
         return _bucket(value, self.column, self.width) if self.width else value
 
 
+def week_notes(groups: Sequence[GroupColumn]) -> list[str]:
+    """What is said of weeks that are grouped without the year that they belong to."""
+    names = {group.name for group in groups}
+    bare = [group.name.removesuffix("__week") for group in groups if group.part == "week"]
+    return [
+        f"{name}__week: weeks of several years may be one group, and a week at the turn of a year belongs to one of "
+        f"them. Group by {name}__iso_year too, or by {name}__trunc_week."
+        for name in bare
+        if f"{name}__iso_year" not in names
+    ]
+
+
 def group_expressions(groups: Sequence[GroupColumn], queryset: models.QuerySet[Any]) -> list[Any]:
     """The groups of the rows of a queryset, as expressions. Raises TooSlow."""
     parts = [(group.column, group.part) for group in groups if group.part]

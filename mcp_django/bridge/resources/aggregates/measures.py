@@ -176,7 +176,7 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
 _PERCENTILE = re.compile(r"p([1-9][0-9]?)")
 
 #: The rows themselves, as values that are all the same.
-_ROWS = Operand("", INTEGER, models.IntegerField(), ())
+ROWS = Operand("", INTEGER, models.IntegerField(), ())
 _OF_ROWS: Mapping[str, AggregateFunction] = {
     "count": FUNCTIONS["count"],
     "share": AggregateFunction(_share, lambda operand: _MEAN_OF_FLOATS),
@@ -190,7 +190,7 @@ class Measure:
     #: As the agent wrote it: ``count``, ``avg:distance``, ``share@late``.
     name: str
     function: AggregateFunction
-    operand: Operand = _ROWS
+    operand: Operand = ROWS
     #: The name of the condition that a row must meet, if there is one, and the condition itself.
     within: str = ""
     condition: Q | None = None
@@ -202,6 +202,11 @@ class Measure:
     @property
     def nullable(self) -> bool:
         return self.function.nullable
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it computes with numbers that some rows may not have."""
+        return self.function.is_arithmetic and any(column.nullable for column in self.operand.columns)
 
     def value(self) -> Any:
         """What is aggregated: null where a row does not meet the condition."""
@@ -218,7 +223,7 @@ class Measure:
 
         With a condition, also null where fewer rows have a value and do not meet it: the rest would reveal them.
         """
-        if self.operand is _ROWS and self.condition is None:
+        if self.operand is ROWS and self.condition is None:
             return Count("*")
         value = self.value()
         found = self.function.of(value, self.operand)

@@ -31,7 +31,8 @@ from mcp_django.bridge.resources.fields.kinds import (
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
-from mcp_django.bridge.resources.reading.known_values import UnverifiedValue
+from mcp_django.bridge.resources.reading.known_values import Doubts, UnverifiedValue
+from mcp_django.bridge.resources.reading.near_values import Sought
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.unknown_names import unknown_name
@@ -56,24 +57,22 @@ MAX_DEPTH = 5
 _GROUPS: Mapping[str, str] = {"or": "any", "and": "all", "not": "not", "nor": "not"}
 
 
-def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[UnverifiedValue] | None = None) -> Q:
+def filter_condition(rights: ModelRights, conditions: JSON, doubts: Doubts | None = None) -> Q:
     """The condition of a filter: ``{"field__lookup": value}``, all of them, with ``any``, ``all`` and ``not``.
 
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
-    related row must meet as a whole. Values that may be no values of their columns are added to ``doubtful``: the
-    database is not asked here. Raises InvalidQuery, which lists every wrong condition.
+    related row must meet as a whole. What is doubtful is added to ``doubts``: the database is not asked here.
+    Raises InvalidQuery, which lists every wrong condition.
     """
-    return filter_conditions(rights, {"filter": conditions}, doubtful)["filter"]
+    return filter_conditions(rights, {"filter": conditions}, doubts)["filter"]
 
 
-def filter_conditions(
-    rights: ModelRights, filters: Mapping[str, JSON], doubtful: list[UnverifiedValue] | None = None
-) -> dict[str, Q]:
+def filter_conditions(rights: ModelRights, filters: Mapping[str, JSON], doubts: Doubts | None = None) -> dict[str, Q]:
     """The conditions of several filters of one query, by the arguments that hold them. They share the limits of one.
 
-    ``doubtful``: see ``filter_condition``. Raises InvalidQuery, which lists every wrong condition.
+    ``doubts``: see ``filter_condition``. Raises InvalidQuery, which lists every wrong condition.
     """
-    reader = _FilterReader([] if doubtful is None else doubtful)
+    reader = _FilterReader(doubts or Doubts())
     position = _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH)
     try:
         conditions = {where: reader.read(asked, where, position) for where, asked in filters.items()}
@@ -99,19 +98,25 @@ class _Position:
     by_key: bool = True
     #: Whether its row is the one that a foreign key points to.
     is_pointed_to: bool = False
+    #: Whether every row of the answer meets the condition.
+    is_met_by_all: bool = True
 
-    def inside(self) -> _Position:
-        return replace(self, depth=self.depth + 1)
+    def inside(self, word: str = "all") -> _Position:
+        return replace(self, depth=self.depth + 1, is_met_by_all=self.is_met_by_all and word == "all")
 
     def beyond(self, name: str, related: ModelRights) -> _Position:
         """The position at the other end of a relation."""
         is_pointed_to = self.rights.own_column(name) is not None
         if self.granted is None:
             own = related.filter_names
-            return _Position(related, own, self.reach - 1, self.depth, is_pointed_to=is_pointed_to)
+            return replace(
+                self, rights=related, granted=own, reach=self.reach - 1, by_key=True, is_pointed_to=is_pointed_to
+            )
         granted = frozenset(path.removeprefix(f"{name}__") for path in self.granted if path.startswith(f"{name}__"))
         by_key = name in self.granted or "pk" in granted
-        return _Position(related, granted, self.reach - 1, self.depth, by_key, is_pointed_to)
+        return replace(
+            self, rights=related, granted=granted, reach=self.reach - 1, by_key=by_key, is_pointed_to=is_pointed_to
+        )
 
     def column(self, name: str) -> Column | None:
         """A column that a condition may compare."""
@@ -193,9 +198,9 @@ def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
 
 
 class _FilterReader:
-    def __init__(self, doubtful: list[UnverifiedValue]) -> None:
+    def __init__(self, doubts: Doubts) -> None:
         self.errors: list[FieldError] = []
-        self.doubtful = doubtful
+        self.doubts = doubts
         self.conditions = 0
         self.relations = 0
         self.days = 0
@@ -216,13 +221,13 @@ class _FilterReader:
 
     def _condition_or_group(self, name: str, value: Any, where: str, position: _Position) -> Q:
         if name == "not":
-            return ~self.read(value, where, position.inside())
+            return ~self.read(value, where, position.inside(name))
         if name in ("any", "all"):
             if not isinstance(value, list) or not value:
                 return self._wrong(where, "must be a list of filters", value)
             condition = Q()
             for index, item in enumerate(value):
-                part = self.read(item, f"{where}.{index}", position.inside())
+                part = self.read(item, f"{where}.{index}", position.inside(name))
                 condition = (condition | part if index else part) if name == "any" else condition & part
             return condition
         return self._condition(name, value, where, position)
@@ -271,10 +276,12 @@ class _FilterReader:
                 return self._wrong(where, f"{message} Did you mean {path}__in?", value)
             self._wrong(where, message, value)
             if lookup == "exact":
-                self.doubtful += position.unreadable(self.errors[-1], column, value)
+                self.doubts.unverified += position.unreadable(self.errors[-1], column, value)
             return Q()
         if lookup in ("exact", "in"):
-            self.doubtful += position.doubts(where, column, read if lookup == "in" else [read], value)
+            self.doubts.unverified += position.doubts(where, column, read if lookup == "in" else [read], value)
+        if position.is_met_by_all:
+            self.doubts.sought.append(Sought(where, position.rights, column, lookup, read))
         return column.condition(lookup, read)
 
     def _relation(self, name: str, lookup: str, value: Any, where: str, position: _Position) -> Q:

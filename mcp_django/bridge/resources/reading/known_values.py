@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.errors import Mistakes
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys, without
+from mcp_django.bridge.resources.reading.near_values import Sought
 from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values
 from mcp_django.exceptions import FieldError, field_error
@@ -94,20 +95,29 @@ class UnverifiedValue:
         return f"no visible {self.keys.rights.label} has the {what} {' or '.join(named)}{more}."
 
 
+@dataclass(slots=True)
+class Doubts:
+    """What is doubtful about the conditions of a query, found when they are read."""
+
+    unverified: list[UnverifiedValue] = field(default_factory=list)
+    #: The conditions that every row meets.
+    sought: list[Sought] = field(default_factory=list)
+
+
 @contextmanager
-def verified(notes: list[str], *, asks: bool = True) -> Iterator[list[UnverifiedValue]]:
-    """A context for reading a query. Its block adds doubts to the list; then the database is asked about them.
+def verified(notes: list[str], *, asks: bool = True) -> Iterator[Doubts]:
+    """A context for reading a query. Its block finds doubts; then the database is asked about unverified values.
 
     Raises InvalidQuery: the errors of the block, and one for each condition whose values are unknown. If only some
     values of a list are unknown, a note names them. Without ``asks``, the database is not asked: an unknown value finds
     nothing.
     """
-    found: list[UnverifiedValue] = []
+    found = Doubts()
     mistakes = Mistakes()
     with mistakes:
         yield found
     if asks:
-        mistakes.errors += _Verifier(notes).errors(found)
+        mistakes.errors += _Verifier(notes).errors(found.unverified)
     mistakes.raise_any()
 
 

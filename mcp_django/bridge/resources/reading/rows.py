@@ -22,8 +22,9 @@ from mcp_django.bridge.resources.policy.searching import check_search, search_co
 from mcp_django.bridge.resources.policy.visible_rows import may_view, visible_keys
 from mcp_django.bridge.resources.reading import cursors, related, selection
 from mcp_django.bridge.resources.reading.filters import filter_condition
-from mcp_django.bridge.resources.reading.known_values import UnverifiedValue, verified
+from mcp_django.bridge.resources.reading.known_values import Doubts, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
+from mcp_django.bridge.resources.reading.near_values import notes_on_days, notes_on_empty, notes_on_part
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.selection import Order, names_of, order, values_of
 from mcp_django.bridge.resources.reading.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
@@ -127,9 +128,9 @@ class _Budget:
     until: float = math.inf
 
 
-def check(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue] | None = None) -> None:
+def check(rights: ModelRights, query: RecordQuery, doubts: Doubts | None = None) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
-    _plan(rights, query, [] if doubts is None else doubts)
+    _plan(rights, query, doubts or Doubts())
 
 
 def check_fields(rights: ModelRights, fields: Sequence[str]) -> None:
@@ -174,8 +175,13 @@ def find(
     if limit > _MAX_WHOLE_TEXTS or rights.checks_objects:
         plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
     found, more = _fetch_visible(rights, plan, limit)
-    if query.search and not (found or more or watched or query.cursor):
-        notes.append(empty_search(rights, query.search))
+    found, rest = found[:limit], found[limit:]
+    if not (watched or query.cursor):
+        is_empty = not (found or more)
+        notes += notes_on_days(doubts.sought)
+        notes += notes_on_empty(doubts.sought) if is_empty else notes_on_part(doubts.sought)
+        if query.search and is_empty:
+            notes.append(empty_search(rights, query.search))
     raw = _with_more(rights, plan.outputs, found, budget, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
@@ -190,10 +196,17 @@ def find(
     cursor = None
     if kept and (more or kept < len(found)):
         place = cursors.values_for_cursor(plan.orders, plan.place_of(found[kept - 1]))
-        if place[-1] is not UNREADABLE:
+        following = [*found, *rest][kept : kept + 1]
+        is_unique = not following or plan.place_of(following[0]) != plan.place_of(found[kept - 1])
+        if place[-1] is not UNREADABLE and is_unique:
             digest = cursors.query_digest(*plan.identity)
             cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.lineage)
-        if cursor is None:
+        if not is_unique:
+            notes.append(
+                f"There are more rows. The key {rights.primary_key.name} is not unique, so no page can begin after this"
+                " one: narrow the filter, or take a higher limit."
+            )
+        elif cursor is None:
             why = "A value of this order is too long for a cursor, or the key cannot be read"
             notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
@@ -247,7 +260,7 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue], *, asks: bool = False) -> _RecordPlan:
+def _plan(rights: ModelRights, query: RecordQuery, doubts: Doubts, *, asks: bool = False) -> _RecordPlan:
     """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes.
 
     ``asks``: the database may be asked for what makes the conditions quicker. This may raise TooSlow.
@@ -276,14 +289,14 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[UnverifiedValue]
 
 
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
-    """At most ``limit`` rows that the principal may see, and whether there are more to look at.
+    """At most ``limit`` rows that the principal may see, the next one if it is known, and whether there are more.
 
     Where the permission depends on the row, all rows are looked at up to a limit, also if there are enough before: the
     number of statements would otherwise reveal how many of the rows are hidden.
     """
     if not rights.checks_objects:
         found = _fetch(plan, plan.after, limit + 1)
-        return found[:limit], len(found) > limit
+        return found, len(found) > limit
     kept: list[Sequence[Any]] = []
     after = plan.after
     for _ in range(_MAX_LOOKS):
@@ -292,11 +305,11 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
         visible = visible_keys(rights, keys, most=limit + 1 - len(kept))
         kept += [row for row, key in zip(batch, keys, strict=True) if str(key) in visible]
         if len(batch) < _LOOKED_AT_ONCE:
-            return kept[:limit], len(kept) > limit
+            return kept[: limit + 1], len(kept) > limit
         after = cursors.values_for_cursor(plan.orders, plan.place_of(batch[-1]))
         if after[-1] is UNREADABLE:
             break
-    return kept[:limit], True
+    return kept[: limit + 1], True
 
 
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.db import models
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.indexes import is_indexed
@@ -18,6 +19,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
 from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values, write
+from mcp_django.core.db.bounds import bounded
 from mcp_django.core.db.column_paths import is_in
 from mcp_django.protocol.errors import TooSlow
 
@@ -26,6 +28,8 @@ _MAX_WORDS = 3
 #: Columns whose values are asked for, each by one statement, and filters that are named.
 _MAX_ASKED = 5
 _MAX_HINTS = 3
+#: A hint is worth no more time.
+_SECONDS = 0.3
 
 
 def empty_search(rights: ModelRights, text: str) -> str:
@@ -44,7 +48,7 @@ def _hints(rights: ModelRights, words: Sequence[str]) -> Iterator[str]:
     for name, column in rights.filterable.items():
         if (value := _choice(column, words)) is not None:
             yield f"{name} has such a choice: {_filter(name, value)}."
-    asked = list(_sources(rights).values())
+    asked = list(_sources(rights, is_alone=len(words) == 1).values())
     for keys, names in asked[:_MAX_ASKED]:
         if (value := _held(keys, words)) is None:
             continue
@@ -64,12 +68,19 @@ def _choice(column: Column, words: Sequence[str]) -> str | None:
     return next((value for value, label in choices.items() if {value.casefold(), label.casefold()} & wanted), None)
 
 
-def _sources(rights: ModelRights) -> dict[tuple[str, str], tuple[Keys, list[str]]]:
-    """What the words may be values of: keys of other models and indexed columns, with the names that a filter uses."""
+def _sources(rights: ModelRights, *, is_alone: bool) -> dict[tuple[str, str], tuple[Keys, list[str]]]:
+    """What the words may be values of: keys of other models, numbers and indexed columns, with the names of filters.
+
+    ``is_alone``: the search is one word, which may be the key that Django gave a row.
+    """
     found: dict[tuple[str, str], tuple[Keys, list[str]]] = {}
-    for name, column in rights.filterable.items():
+    columns = [
+        item for item in rights.filterable.items() if is_alone or not isinstance(item[1].field, models.AutoField)
+    ]
+    # People know a row by its number, and none by the key that Django gave it.
+    for name, column in sorted(columns, key=lambda item: not is_indexed(rights.model, [item[0]])):
         keys = Keys.held_by(column)
-        if keys is None and column.related is None and is_indexed(rights.model, [name]):
+        if keys is None and column.related is None and (column.kind is INTEGER or is_indexed(rights.model, [name])):
             keys = Keys(rights, column)
         if keys is None or keys.column.kind not in (INTEGER, TEXT, UUID) or not _may_ask(keys):
             continue
@@ -93,7 +104,8 @@ def _held(keys: Keys, words: Sequence[str]) -> Any:
         return None
     rows = keys.rights.rows().filter(is_in(column.field, list(dict.fromkeys(values))))
     try:
-        found = fetch_values(rows.values_list(column.attname)[:1])
+        with bounded(rows.db, _SECONDS):
+            found = fetch_values(rows.values_list(column.attname)[:1])
     except TooSlow:
         return None
     return next((write(column, value) for (value,) in found if value is not UNREADABLE), None)

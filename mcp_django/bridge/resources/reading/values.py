@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -118,12 +119,24 @@ def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[int], None]
     """The values as JSON; ``lose`` is called with the place of each that cannot be read or written."""
     types = set(map(type, values))
     if kind.is_json(values, types):
+        if float in types and not math.isfinite(sum(filter(None, values))):
+            return [_finite(value, partial(lose, place)) for place, value in enumerate(values)]
         return values
     if Unreadable not in types:
         with suppress(Exception):
             write = kind.writer()
-            return [None if value is None else write(value) for value in values]
+            written = [None if value is None else write(value) for value in values]
+            if float not in types or math.isfinite(sum(filter(None, written))):
+                return written
     return [_written(kind, value, partial(lose, place)) for place, value in enumerate(values)]
+
+
+def _finite(value: float | None, lose: Callable[[], None]) -> float | None:
+    """A number, or null for what JSON has no number for."""
+    if value is None or math.isfinite(value):
+        return value
+    lose()
+    return None
 
 
 def _written(kind: Kind, value: Any, lose: Callable[[], None]) -> Any:
@@ -131,7 +144,8 @@ def _written(kind: Kind, value: Any, lose: Callable[[], None]) -> Any:
         lose()
         return None
     try:
-        return None if value is None else kind.write(value)
+        written = None if value is None else kind.write(value)
+        return _finite(written, lose) if isinstance(written, float) else written
     except Exception as error:
         if not is_fault_of_value(error):
             raise
