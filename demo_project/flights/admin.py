@@ -80,12 +80,14 @@ class FlightAdmin(ModelAdmin[Flight]):
             queryset = queryset.filter(origin_id="JFK")
         return queryset
 
+    @mcp_django.action(changes=["status"])
     @admin.action(description="Mark selected flights as cancelled", permissions=["change"])
     def mark_cancelled(self, request: HttpRequest, queryset: QuerySet[Flight]) -> None:
         changed = self.set_status(queryset, Flight.Status.CANCELLED)
         message = ngettext("%d flight was marked as cancelled.", "%d flights were marked as cancelled.", changed)
         self.message_user(request, message % changed, messages.SUCCESS)
 
+    @mcp_django.action(changes=["status"])
     @admin.action(description="Mark selected flights as on time", permissions=["change"])
     def mark_on_time(self, request: HttpRequest, queryset: QuerySet[Flight]) -> None:
         changed = self.set_status(queryset, Flight.Status.ON_TIME)

@@ -39,3 +39,8 @@ def distinct_titles(described: list[JSON]) -> list[JSON]:
         item if counts[title] == 1 else {**item, "title": f"{title} ({item['name']})"}
         for item, title in zip(described, titles, strict=True)
     ]
+
+
+def title_of(name: str, title: str) -> dict[str, str]:
+    """``{"title": title}``; empty where the title only repeats the name."""
+    return {"title": title} if title and title.lower().replace(" ", "_") != name.lower() else {}

@@ -33,7 +33,7 @@ from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_m
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
 from mcp_django.server.uploads import check_takes_files
 from mcp_django.test.answerer import Answerer, Elicit, Sample
-from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, refusal, result_of
+from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, result_of
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
 
@@ -133,7 +133,7 @@ class MCPClient:
         found = self.request("tools/call", {"name": name, "arguments": arguments})
         result = ToolResult(found["content"], found.get("structuredContent"), found.get("isError", False), found)
         if result.is_error and raise_on_error:
-            raise ToolError(*refusal(result.text))
+            raise ToolError(result.text, result.errors)
         return result
 
     def upload(self, content: bytes, name: str = "upload.txt", content_type: str = "") -> str:

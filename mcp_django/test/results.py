@@ -40,13 +40,17 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The texts of the content, line by line."""
-        return "\n".join(block["text"] for block in self.content if block["type"] == "text")
+        """The texts of the content, line by line; of a call that was refused, why."""
+        return refusal(self._texts)[0] if self.is_error else self._texts
 
     @property
     def errors(self) -> list[FieldError]:
         """The errors of single arguments, where the tool names them."""
-        return refusal(self.text)[1] if self.is_error else []
+        return refusal(self._texts)[1] if self.is_error else []
+
+    @property
+    def _texts(self) -> str:
+        return "\n".join(block["text"] for block in self.content if block["type"] == "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,11 +89,16 @@ def errors_of(result: Any) -> list[dict[str, Any]]:
 
 
 def text_of(result: Any) -> str:
-    """The text of a result that is one block of text."""
+    """The text of a result that is one block of text; the words of a refusal that lists nothing else."""
     [block] = result["content"]
     assert block["type"] == "text"
-    text: str = block["text"]
-    return text
+    return words_of(block["text"]) if result.get("isError") else block["text"]
+
+
+def words_of(text: str) -> str:
+    """The words of a refusal that lists no wrong arguments; any other text as it is."""
+    refused: dict[str, Any] = json.loads(text) if text.startswith('{"error":') else {"errors": [text]}
+    return text if refused["errors"] else str(refused["error"])
 
 
 def columns(peer: DirectPeer, model: str = "flights.flight") -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support import schemas
+from tests.support.asking import text_of
 from tests.support.base import MODERN, Message, Peer
 from tests.support.duplex import DuplexPeer
 from tests.support.http import ASGIPeer, HTTPPeer
@@ -46,8 +47,7 @@ class Talk:
     @property
     def text(self) -> str:
         """The one text of a CallToolResult."""
-        [block] = self.answer["result"]["content"]
-        return str(block["text"])
+        return text_of(self.answer["result"])
 
 
 def talk(

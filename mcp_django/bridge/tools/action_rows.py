@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,25 +14,32 @@ from django.db import models, router
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.fields.field_kinds import kind_of
+from mcp_django.bridge.resources.fields.unreadable import UNREADABLE
 from mcp_django.bridge.resources.policy import paths, visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.resources.reading.matching import matching_keys
+from mcp_django.bridge.resources.reading.selection import names_of, values_of
+from mcp_django.bridge.resources.reading.values import fetch_values, write
 from mcp_django.core.compat.queries import names_database
 from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import ModelMCP
+    from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.exchange.requests import MCPRequest
 
 #: Rows of one call. No model writes more keys into a message.
 MAX_ACTION_IDS = 1_000
 #: What is shown of the rows that a filter finds.
 _SHOWN_ROWS, _SHOWN_COLUMNS = 5, 5
+#: Columns whose values are counted where nobody said which are changed, and what is said of each.
+_COUNTED_COLUMNS, _COUNTED_VALUES, _COUNTED_CHARS = 5, 5, 50
 #: Unknown ids that one error names, and those of them that rows are read for to suggest others.
 _MAX_UNKNOWN, _MAX_SUGGESTED = 50, 2
 
@@ -65,7 +73,8 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
     wrong += [index for key, index in keys.items() if key not in there]
     if wrong:
         errors = _unknown(model_mcp, rights, {index: ids[index] for index in sorted(wrong)[:_MAX_UNKNOWN]})
-        raise ToolError("Some ids do not exist. Nothing was changed.", errors)
+        limits = [] if rights is None else rules.of_model(rights)
+        raise ToolError(" ".join(["Some ids do not exist. Nothing was changed.", *limits]), errors)
     return ChosenRows(_each_once(queryset, found), list(keys))
 
 
@@ -134,15 +143,53 @@ def _refused(message: str) -> ToolError:
     return ToolError("Nothing was changed.", [field_error("filter", message)])
 
 
-def preview(model_mcp: ModelMCP, request: MCPRequest, conditions: JSON, chosen: ChosenRows) -> list[str]:
-    """How many rows meet the filter, and the first columns of some of them, in lines. Raises TooSlow."""
-    rights, keys = _rights(model_mcp, request), chosen.keys
-    count = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {rights.label} match{'es' if len(keys) == 1 else ''}"
-    lines = [f"{count} the filter. Nothing was changed.", *chosen.notes, *rules.of_filter(rights, conditions)]
+def preview(
+    model_mcp: ModelMCP, request: MCPRequest, what: JSON, chosen: ChosenRows, changes: Sequence[str]
+) -> list[str]:
+    """How many rows there are, the first columns of some of them, and what is there now, in lines. Raises TooSlow.
+
+    ``what``: the filter that has found them, or their ids. ``changes``: the columns that will be changed, if known.
+    """
+    rights, keys = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label), chosen.keys
+    label, conditions = model_mcp.label, {} if what.keys() == {"ids"} else what
+    rows_ = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {label}"
+    matching = f" match{'es' if len(keys) == 1 else ''} the filter" if conditions else ""
+    lines = [f"{rows_}{matching}. Nothing was changed.", *chosen.notes]
+    if rights is None or not finds_rows(rights):
+        return lines
+    lines += rules.of_filter(rights, conditions)
     if keys:
         some = keys[:_SHOWN_ROWS]
-        fields = list(rights.columns)[:_SHOWN_COLUMNS]
+        fields = list(dict.fromkeys([*_known(rights, changes), *rights.columns]))[:_SHOWN_COLUMNS]
         page = rows.find(rights, rows.RecordQuery(filter={"pk__in": list(map(str, some))}, fields=fields))
         named = "These are" if len(some) == len(keys) else f"{len(some)} of them are"
         lines.append(f"{named}: {encode({'columns': page.columns, 'rows': page.rows}).decode()}")
+        lines += _now(rights, keys, changes)
     return lines
+
+
+def _known(rights: ModelRights, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in rights.columns]
+
+
+def _now(rights: ModelRights, keys: Sequence[Any], changes: Sequence[str]) -> list[str]:
+    """What the rows hold in the columns that will be changed, or else in the first ones of few values."""
+    known = _known(rights, changes)
+    columns = [rights.columns[name] for name in known or rights.columns if not rights.columns[name].field.primary_key]
+    columns = [column for column in columns if column.kind.orderable][: None if known else _COUNTED_COLUMNS]
+    names = names_of(columns)
+    held = fetch_values(values_of(rights.rows().filter(has_key_in(rights.model, keys)), columns, names), len(names))
+    found = []
+    for column, values in zip(columns, zip(*held, strict=True), strict=False):
+        counted = Counter("unreadable" if one is UNREADABLE else _text(column, one) for one in values)
+        if known or len(counted) <= _COUNTED_VALUES:
+            parts = [f"{count:,} {text}" for text, count in counted.most_common(_COUNTED_VALUES)]
+            more = len(counted) - len(parts)
+            found.append(f"{column.name}: {', '.join([*parts, *([f'{more:,} other values'] if more else [])])}")
+    return [f"Now: {'; '.join(found)}."] if found else []
+
+
+def _text(column: Column, value: Any) -> str:
+    written = write(column, value)
+    text = written if isinstance(written, str) else encode(written).decode()
+    return printable(text[:_COUNTED_CHARS]) or '""'

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from inspect import signature
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator, signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.contrib import admin as contrib_admin
@@ -53,17 +53,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MAX_NAME = 64
 _FILTER = "Instead of ids, as in find_records."
 _FIRST_CALL = " Shows the rows first."
-_AGAIN = "Call again with the filter alone, and then with the token of that answer."
+_AGAIN = "Call again without confirm, and then with the token of that answer."
+#: More ids than these are shown first, as the rows of a filter are.
+_MANY = 20
 _CONFIRM: JSON = {
     "type": "string",
-    "title": "Confirm",
     "maxLength": confirmations.MAX_CHARS,
     "description": "The token given with these rows.",
 }
 _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
-def action(*, read_only: bool = False, destructive: bool = True, idempotent: bool = False) -> Callable[[F], F]:
+def action(
+    *, read_only: bool = False, destructive: bool = True, idempotent: bool = False, changes: Collection[str] = ()
+) -> Callable[[F], F]:
     """Declare what an admin action does to the data. This must be the outermost decorator.
 
     The function itself does not show it, so an action without this decorator counts as destructive.
@@ -71,12 +74,15 @@ def action(*, read_only: bool = False, destructive: bool = True, idempotent: boo
     The arguments become ``readOnlyHint``, ``destructiveHint`` and ``idempotentHint`` (2026-07-28
     schema#toolannotations). A ``read_only`` action is never destructive and always idempotent. It needs the scope
     ``read`` instead of ``actions``, runs on the rows of a filter without ``confirm``, and writes no history.
+
+    ``changes`` names the fields that the action changes. Its preview says what is in them now.
     """
 
     def decorate(function: F) -> F:
         function.mcp_annotations = Annotations(  # type: ignore[attr-defined]
             read_only=read_only, destructive=destructive and not read_only, idempotent=idempotent or read_only
         )
+        function.mcp_changes = tuple(changes)  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -159,6 +165,7 @@ class AdminActionTool(BaseTool):
         self.action_name = action_name
         self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
         self.annotations = getattr(function, "mcp_annotations", Annotations())
+        self.changes: tuple[str, ...] = getattr(function, "mcp_changes", ())
         #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
         self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
         self._label = description
@@ -195,14 +202,14 @@ class AdminActionTool(BaseTool):
         label = self.model_mcp.label
         ids = {
             "type": "array",
-            "title": "Ids",
             # Integers are taken too. One type in each schema, since some model interfaces drop a tool with two.
             "items": {"type": "string"},
             "minItems": 1,
             "maxItems": MAX_ACTION_IDS,
-            "description": f"Primary keys of the {label} rows to act on. All or none are acted on.",
+            "description": f"Primary keys of the {label} rows to act on. All or none are acted on."
+            + ("" if self.annotations.read_only else f" More than {_MANY} are shown first."),
         }
-        properties: JSON = {"ids": ids, "filter": {"type": "object", "title": "Filter", "description": _FILTER}}
+        properties: JSON = {"ids": ids, "filter": {"type": "object", "description": _FILTER}}
         if not self.annotations.read_only:
             properties["filter"]["description"] += _FIRST_CALL
             properties["confirm"] = _CONFIRM
@@ -247,42 +254,47 @@ class AdminActionTool(BaseTool):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         request = exchange.request
         exchange.usage.model = self.model_mcp.label
-        conditions = arguments.get("filter")
-        if not conditions:
-            chosen = of_ids(self.model_mcp, self._admin, request, arguments["ids"])
-            return self._act(exchange, lambda: chosen)
-        asked = {"model": self.model_mcp.label, "filter": conditions}
-        with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
-            return self._act_by_filter(exchange, conditions, arguments.get("confirm"))
+        conditions, ids, token = arguments.get("filter"), arguments.get("ids", []), arguments.get("confirm")
+        if conditions:
+            find = partial(of_filter, self.model_mcp, self._admin, request, conditions)
+            asked = {"model": self.model_mcp.label, "filter": conditions}
+            with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
+                return self._act_once_shown(exchange, find, conditions, token)
+        find = partial(of_ids, self.model_mcp, self._admin, request, ids)
+        if token is not None or (len(ids) > _MANY and not self.annotations.read_only):
+            return self._act_once_shown(exchange, find, {"ids": sorted(map(str, ids))}, token)
+        chosen = find()
+        return self._act(exchange, lambda: chosen)
 
-    def _act_by_filter(self, exchange: Exchange, conditions: JSON, token: str | None) -> JSON:
-        """Show the rows of a filter, or act on those that the token confirms. Raises ToolError and TooSlow."""
-        by_filter = partial(of_filter, self.model_mcp, self._admin, exchange.request, conditions)
+    def _act_once_shown(
+        self, exchange: Exchange, find: Callable[[], ChosenRows], what: JSON, token: str | None
+    ) -> JSON:
+        """Show the rows, or act on those that the token confirms. ``what`` names them. Raises ToolError and TooSlow."""
         if token is None:
-            found = by_filter()
+            found = find()
             acts_at_once = self.annotations.read_only and found.keys
-            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
-        confirmation = confirmations.read(exchange, [self.name, conditions], token, again=_AGAIN)
+            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, what, found)
+        confirmation = confirmations.read(exchange, [self.name, what], token, again=_AGAIN)
         nonces.forget_expired()
 
         def confirmed() -> ChosenRows:
             # The claim is the first statement of the transaction: another process with the same token waits for it.
             confirmation.claim()
-            found = by_filter()
+            found = find()
             changed = f"The rows have changed since: {len(found.keys)} match now."
             confirmation.check(_named(found.keys), changed)
             return found
 
         return self._act(exchange, confirmed, nonces.database())
 
-    def _show(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
-        """What the filter finds, and the token that acts on it if it finds anything."""
-        lines = preview(self.model_mcp, exchange.request, conditions, chosen)
+    def _show(self, exchange: Exchange, what: JSON, chosen: ChosenRows) -> JSON:
+        """The rows, and the token that acts on them if there are any."""
+        lines = preview(self.model_mcp, exchange.request, what, chosen, self.changes)
         if chosen.keys:
-            token = confirmations.issue(exchange, [self.name, conditions], _named(chosen.keys))
-            minutes = confirmations.SECONDS // 60
+            token = confirmations.issue(exchange, [self.name, what], _named(chosen.keys))
+            minutes, argument = confirmations.SECONDS // 60, "ids" if what.keys() == {"ids"} else "filter"
             lines.append(
-                f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same filter and "
+                f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same {argument} and "
                 f'"confirm": "{token}".'
             )
         return text_result("\n".join(lines))
@@ -310,6 +322,7 @@ class AdminActionTool(BaseTool):
                 request.POST = _posted(self.action_name, chosen.keys)
                 with connections[alias].execute_wrapper(written), history.watching(chosen):
                     response = function(admin, request, chosen.queryset)
+                    _check_has_run(response)
                     about, files = read_response(request, admin, response, self.name)
                 is_taken_back = transaction.get_rollback(using=alias)
                 # An action that says that it failed may have written rows before.
@@ -339,6 +352,14 @@ class AdminActionTool(BaseTool):
         exchange.usage.is_done = self.may_change
 
 
+def _check_has_run(response: Any) -> None:
+    """Raises ToolError where the action is a coroutine or a generator, of which Django's admin runs no line."""
+    if isawaitable(response) or isgenerator(response) or isasyncgen(response):
+        if iscoroutine(response):
+            response.close()
+        raise ToolError("The action is asynchronous, and the admin does not run it. Nothing was changed.")
+
+
 def _detail_of(error: Exception) -> str:
     """Why an action was refused, for its agent."""
     if isinstance(error, ValidationError):
@@ -355,8 +376,8 @@ def _misused(arguments: JSON) -> list[FieldError]:
     """The errors of arguments that do not go together."""
     if ("ids" in arguments) == bool(arguments.get("filter")):
         return [field_error("ids", "give either ids or a filter that is not empty.")]
-    if "confirm" in arguments and "ids" in arguments:
-        return [field_error("confirm", "goes with a filter: ids need no confirmation.")]
+    if "confirm" in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
+        return [field_error("confirm", f"goes with a filter, or with more than {_MANY} ids: fewer need none.")]
     return []
 
 

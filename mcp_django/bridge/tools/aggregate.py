@@ -34,11 +34,11 @@ class AggregateRecords(QueryTool):
     title = "Aggregate records"
     description = (
         "Count rows of a model and compute over them, in groups. group_by: fields and paths, as carrier__name; parts "
-        "of dates, departs_at__month (or year, quarter, week, iso_year, day, hour, date; week_day, 1 is Sunday), "
-        "departs_at__trunc_month or trunc_week for those of each year; ranges of numbers, distance__bucket_500. measures: "
-        "count; count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, or "
-        "of a difference, as avg:diff:arrival_delay-departure_delay; with conditions share@late, count@late, "
-        "avg@late:distance."
+        "of dates, departs_at__month (or year, quarter, week, iso_year, day, hour, date; week_day: 1 is Sunday), "
+        "departs_at__trunc_month or trunc_week for those of each year; ranges of numbers, distance__bucket_500. "
+        "measures: count; count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as "
+        "avg:distance, or of a difference, as avg:diff:arrival_delay-departure_delay; with conditions share@late, "
+        "count@late, avg@late:distance."
     )
 
     def arguments(self, model: JSON) -> Schema:

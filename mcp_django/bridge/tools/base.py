@@ -110,6 +110,10 @@ class BaseTool(ABC):
     def is_available(self, request: MCPRequest) -> bool:
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
 
+    def is_permitted(self, request: MCPRequest) -> bool:
+        """The same, whatever scopes the credential has."""
+        return self.is_available(request)
+
     @cached_property
     def _input(self) -> Schema:
         """What the arguments are checked by."""

@@ -144,22 +144,23 @@ def may_call_one_of(site: Site, request: MCPRequest, tools: Iterable[BaseTool]) 
     return any(_decide(tool, rows, request) is ALLOWED for tool in tools)
 
 
-def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decision]:
-    """Why the principal may not call those of the tools that the user's own permissions allow.
+def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> Mapping[Decision, frozenset[str]]:
+    """Why the principal may not call those of the tools that the user's own permissions allow, with their scopes.
 
     The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups that the user is not in counts as not allowed.
     """
     rows = overrides.tools.of(exchange)
-    reasons: set[Decision] = set()
+    found: dict[Decision, set[str]] = {}
     for tool in tools:
         override = _override(tool, rows)
         why = [] if override.enabled else [Decision.SWITCHED_OFF]
         with using_tool(exchange.request, tool.name):
             why += [] if has_scope(exchange.request, tool.scope) else [Decision.NO_SCOPE]
-            on, hook = replace(override, enabled=True), tool.is_available
+            on, hook = replace(override, enabled=True), tool.is_permitted
             if why and decide(exchange.request, ANY_MODEL, on, hook, f"tool {tool.name}") is ALLOWED:
-                reasons.update(why)
-    return frozenset(reasons)
+                for reason in why:
+                    found.setdefault(reason, set()).add(tool.scope)
+    return {reason: frozenset(scopes) for reason, scopes in found.items()}
 
 
 def mirrored(exchange: Exchange, name: object) -> tuple[Mirrored, ...]:

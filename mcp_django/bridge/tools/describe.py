@@ -116,7 +116,8 @@ def _withheld_actions(exchange: Exchange, model: ModelRights) -> list[str]:
     """The line that says that the user's permissions allow actions which cannot be called, without their names."""
     if not get_conf().MENTION_SWITCHED_OFF:
         return []
-    line = _WITHHELD.get(catalog.withheld(exchange, (t for t in exchange.site.tools.values() if _acts_on(t, model))))
+    reasons = catalog.withheld(exchange, (tool for tool in exchange.site.tools.values() if _acts_on(tool, model)))
+    line = _WITHHELD.get(frozenset(reasons))
     return [] if line is None else [line]
 
 

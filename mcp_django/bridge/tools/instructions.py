@@ -14,14 +14,14 @@ from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
 
-from mcp_django.access.permissions import has_scope
+from mcp_django.access.permissions import Decision
 from mcp_django.access.throttling import budgets
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.conf import get_conf
 from mcp_django.core.hooks import call_hook
-from mcp_django.exchange.scopes import ACTIONS
+from mcp_django.exchange import scopes
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -121,11 +121,23 @@ def _fitting(names: Sequence[str], room: int) -> Iterator[str]:
 def _changing(exchange: Exchange, changes: bool) -> str:
     if changes:
         return "Some of your tools change data; their annotations say which."
-    if not get_conf().MENTION_SWITCHED_OFF:
+    changing = [tool for tool in exchange.site.tools.values() if tool.may_change]
+    if not changing or not get_conf().MENTION_SWITCHED_OFF:
         return "Your tools only read."
-    where = " in the Django admin" if apps.is_installed("django.contrib.admin") else ""
-    token = "" if has_scope(exchange.request, ACTIONS) else " and give your token the scope actions"
-    return f"Your tools only read. A person can switch actions on{where}{token}."
+    reasons = catalog.withheld(exchange, changing)
+    if not reasons and (
+        not exchange.request.user.is_authenticated or not scopes.grant(exchange.principal.scopes, scopes.READ)
+    ):
+        return "Your tools only read."
+    if not reasons:
+        return "Your tools only read: your user lacks the permission to change data. An administrator can give it."
+    steps = []
+    if Decision.SWITCHED_OFF in reasons:
+        where = " in the Django admin" if apps.is_installed("django.contrib.admin") else ""
+        steps.append(f"switch on tools that change data{where}")
+    if missing := sorted(reasons.get(Decision.NO_SCOPE, ())):
+        steps.append(f"give your token the scope{'s' * (len(missing) > 1)} {' and '.join(missing)}")
+    return f"Your tools only read. A person can {' and '.join(steps)}."
 
 
 def _budget(exchange: Exchange) -> list[str]:

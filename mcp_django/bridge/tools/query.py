@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.utils.text import capfirst
-
 from mcp_django.access.permissions import check_scopes
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.resources import annotating, rules
@@ -66,10 +64,9 @@ def limit_schema(most: int, default: int) -> JSON:
 
 
 def arguments_schema(properties: Mapping[str, JSON], *required: str) -> Schema:
-    """The schema of arguments. Each has its name as its title, for forms."""
-    titled = {name: {"title": capfirst(name.replace("_", " ")), **schema} for name, schema in properties.items()}
+    """The schema of arguments."""
     more = {"required": list(required)} if required else {}
-    return Schema({"type": "object", "properties": titled, **more, "additionalProperties": False})
+    return Schema({"type": "object", "properties": dict(properties), **more, "additionalProperties": False})
 
 
 def table_schema(**extra: JSON) -> JSON:

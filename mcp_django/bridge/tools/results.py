@@ -112,6 +112,5 @@ def refused_by_database(error: IntegrityError | DataError) -> str:
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:
-    """An ``isError`` result. Wrong arguments are listed as JSON, like the ``data`` of a protocol error."""
-    text = encode({"error": message, "errors": list(errors)}).decode() if errors else message
-    return {"content": [text_block(text)], "isError": True}
+    """An ``isError`` result: JSON with what is wrong, and a list of wrong arguments, as in ``data`` of the protocol."""
+    return {"content": [text_block(encode({"error": message, "errors": list(errors)}).decode())], "isError": True}

@@ -32,18 +32,19 @@ HOOKS: Mapping[Operation, str] = {
 VERBS: Mapping[Operation, str] = {"create": "add", "update": "change", "delete": "delete"}
 
 
-def may_write(model: ModelRights, operation: Operation) -> bool:
+def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -> bool:
     """Whether rows of the model may be written in this way: by its options, by its ModelAdmin, and by the scopes.
 
-    Nobody writes what cannot be read: what is there is shown before it is changed.
+    Nobody writes what cannot be read: what is there is shown before it is changed. With the ``scope`` to read, it says
+    whether the user may write, who may lack the scope for it.
     """
     admin = model.model_mcp.model_admin
     if admin is None or not ways.is_open(model, "record"):
         return False
     if operation not in model.ask_hook("get_writable", ()):
         return False
-    scope, hook = of_model(model.label, WRITE), partial(_allows, admin, operation)
-    return decide(model.rights.request, scope, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
+    needed, hook = of_model(model.label, scope), partial(_allows, admin, operation)
+    return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
 
 
 def _allows(admin: ModelAdmin[Any], operation: Operation, request: MCPRequest) -> bool:

@@ -14,6 +14,7 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
+from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def _field(one: WritableField, *, is_new: bool) -> JSON:
         described |= _default(one)
     elif is_new and field.required:
         described["required"] = True
-    if label := _plain(field.label or ""):
-        described["title"] = label
+    described |= title_of(one.name, _plain(field.label or ""))
     said = [_plain(field.help_text), *([f"One of {one.related.label}: find_records finds it."] if one.related else [])]
     if text := " ".join(filter(None, [*said, described.pop("description", "")])):
         described["description"] = text

@@ -22,7 +22,7 @@ from mcp_django.bridge.tools.results import refused_by_database, structured_resu
 from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, form_errors, outcomes
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
-from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
+from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
 
@@ -132,6 +132,10 @@ class _Operation(WriteTool):
     def is_available(self, request: MCPRequest) -> bool:
         rights = Rights.of(self.site, request)
         return any(access.may_write(model, self.operation) for model in rights.models())
+
+    def is_permitted(self, request: MCPRequest) -> bool:
+        rights = Rights.of(self.site, request)
+        return any(access.may_write(model, self.operation, scope=READ) for model in rights.models())
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         if "confirm" not in arguments:

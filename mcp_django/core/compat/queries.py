@@ -98,7 +98,7 @@ def has_every_row(queryset: Rows) -> bool:
 def _keeps_rows(join: Any) -> bool:
     """Whether a table of a query leaves none of its rows out: an annotation may follow a key that is never null."""
     kind, field = getattr(join, "join_type", None), cast("Any", getattr(join, "join_field", None))
-    is_full = isinstance(field, models.ForeignKey) and not field.null and field.db_constraint
+    is_full = bool(isinstance(field, models.ForeignKey) and not field.null and cast("Any", field).db_constraint)
     return kind in (None, LOUTER) or is_full
 
 

@@ -158,7 +158,7 @@ def test_a_schema_says_what_the_record_is(root: DirectPeer) -> None:
         "One of A: as in the United States; N: none; U: unknown."
     )
     assert root.read("db://flights/flight.schema")["properties"]["plane"] == {
-        "type": ["string", "null"], "title": "plane", "description": "Primary key of a flights.plane.",
+        "type": ["string", "null"], "description": "Primary key of a flights.plane.",
     }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_failures_of_a_tool(client: Peer, caplog: pytest.LogCaptureFixture) -> N
     refused = tasks.get(client, tasks.start(client, "refuse"))
     assert refused["status"] == "completed"
     assert refused["result"]["isError"] is True
-    assert refused["result"]["content"] == [{"type": "text", "text": "No."}]
+    assert refused["result"]["content"] == [{"type": "text", "text": '{"error":"No.","errors":[]}'}]
 
     broken = tasks.get(client, tasks.start(client, "break_off"))
     assert broken["status"] == "failed"

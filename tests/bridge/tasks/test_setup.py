@@ -19,6 +19,7 @@ from django.test import override_settings
 from mcp_django import site
 from mcp_django.bridge.tasks import framework
 from mcp_django.models import Task
+from tests.support.asking import text_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 
@@ -125,7 +126,7 @@ def test_a_tool_that_must_be_a_task_says_so_itself(client: Peer, add: Any, monke
     with unknown_backend(monkeypatch):
         refused = client.call("must")
     assert refused["isError"] is True
-    assert refused["content"][0]["text"] == "This takes long, and the server cannot run it as a task."
+    assert text_of(refused) == "This takes long, and the server cannot run it as a task."
 
 
 def test_a_complete_project_gets_no_warning(tools: Declared) -> None:

@@ -64,10 +64,11 @@ def refusal(result: Any) -> str:
 def test_the_first_call_shows_the_rows_and_changes_nothing(root: DirectPeer) -> None:
     result = root.call(CANCEL, filter={"id__lte": 6})
 
-    counted, shown, how = text_of(result).split("\n")
+    counted, shown, now, how = text_of(result).split("\n")
     assert result["isError"] is False
     assert counted == "6 rows of flights.flight match the filter. Nothing was changed."
-    assert shown.startswith('5 of them are: {"columns":["id","departs_at","carrier","number","origin"],"rows":[[1,')
+    assert shown.startswith('5 of them are: {"columns":["id","status","departs_at","carrier","number"],"rows":[[1,')
+    assert now == "Now: status: 5 on_time, 1 cancelled."
     assert how.startswith(f"To act on exactly these rows, call {CANCEL} within 10 minutes with the same filter and ")
     assert cancelled() == [5]
 

@@ -55,15 +55,16 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
             "type": "object",
             "properties": {
                 "ids": {
-                    "type": "array", "title": "Ids", "items": {"type": "string"}, "minItems": 1, "maxItems": 1000,
-                    "description": "Primary keys of the flights.flight rows to act on. All or none are acted on.",
+                    "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1000,
+                    "description": "Primary keys of the flights.flight rows to act on. All or none are acted on. "
+                    "More than 20 are shown first.",
                 },
                 "filter": {
-                    "type": "object", "title": "Filter",
+                    "type": "object",
                     "description": "Instead of ids, as in find_records. Shows the rows first.",
                 },
                 "confirm": {
-                    "type": "string", "title": "Confirm", "maxLength": 60,
+                    "type": "string", "maxLength": 60,
                     "description": "The token given with these rows.",
                 },
             },

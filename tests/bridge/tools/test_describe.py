@@ -252,6 +252,6 @@ def test_an_app_that_the_user_may_not_see_looks_as_if_there_were_none(db: None, 
 
 
 def test_week_days_are_explained_where_there_are_dates_alone(root: DirectPeer) -> None:
-    assert "week_day, 1 is Sunday" in listed(root, "aggregate_records")["description"]
+    assert "week_day: 1 is Sunday" in listed(root, "aggregate_records")["description"]
     assert "week_days" in described(root, "flights.flight")
     assert "week_days" not in described(root, "flights.airline")

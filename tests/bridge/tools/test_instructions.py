@@ -19,7 +19,8 @@ from tests.support.data import Users, make_staff, switch_on
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, Peer
 
-OFF = "A person can switch actions on in the Django admin"
+OFF = "A person can switch on tools that change data in the Django admin"
+LACKS = "Your tools only read: your user lacks the permission to change data. An administrator can give it."
 CHANGES = "Some of your tools change data; their annotations say which."
 
 
@@ -44,8 +45,8 @@ def notes(peer: DirectPeer) -> list[str]:
 
 def test_a_user_is_told_who_it_is_what_it_may_do_and_how_to_ask(viewer: DirectPeer) -> None:
     assert told(viewer) == (
-        "You act as the user viewer. You may read 3 models: flights.airline, flights.airport, flights.flight. Your "
-        f"tools only read. {OFF}. Date-times are in the time zone America/New_York; without an offset they are read in "
+        "You act as the user viewer. You may read 3 models: flights.airline, flights.airport, flights.flight. "
+        f"{LACKS} Date-times are in the time zone America/New_York; without an offset they are read in "
         "it. Call describe_models with a model before you ask: it names the fields and the lookups. find_records gives "
         "rows, as columns and rows; next_cursor, passed as cursor, gives the next page. Ask for a span of time as a "
         'range: {"created__gte": "2013-07-01", "created__lt": "2013-08-01"}. aggregate_records counts and computes '
@@ -75,8 +76,11 @@ def test_tools_that_change_data_are_said_to_be_there(users: Users, settings: Any
     ops = DirectPeer(users.ops)
 
     assert CHANGES in told(ops) and OFF not in told(ops)
-    assert f"{OFF} and give your token the scope actions." in told(DirectPeer(users.ops, "read"))
+    assert f"{OFF} and give your token the scopes actions and write." in told(DirectPeer(users.ops, "read"))
+    switch_on("create_record", "update_record", "delete_record")
+    assert "give your token the scopes actions and write." in told(DirectPeer(users.ops, "read"))
     Tool.objects.update(enabled=False)
+    assert f"Your tools only read. {OFF} and give your token the scope actions." in told(DirectPeer(users.ops, "read"))
     assert f"Your tools only read. {OFF}." in told(ops)
     settings.MCP = {**settings.MCP, "MENTION_SWITCHED_OFF": False}
     assert "Your tools only read. Date-times" in told(ops)
@@ -190,11 +194,11 @@ def test_a_user_name_that_pretends_to_be_an_instruction(db: None) -> None:
 
 
 @pytest.mark.every_database
-def test_it_costs_three_statements_at_most(users: Users, django_assert_max_num_queries: Any) -> None:
-    """The overrides, and the permissions of the user and of the groups."""
+def test_it_costs_four_statements_at_most(users: Users, django_assert_max_num_queries: Any) -> None:
+    """The overrides, the permissions of the user and of the groups, and the groups that an override may name."""
     switch_on("flights_flight_mark_cancelled")
     told(DirectPeer(users.ops))
 
     for user in User.objects.all():
-        with django_assert_max_num_queries(3):
+        with django_assert_max_num_queries(4):
             told(DirectPeer(user))

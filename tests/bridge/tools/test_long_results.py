@@ -11,6 +11,7 @@ from django.test import override_settings
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.protocol.jsonrpc import encode
 from tests.axes import DUPLEX, HTTP
+from tests.support.asking import text_of
 from tests.support.base import LEGACY, MODERN
 from tests.support.peers import Peer
 from tests.support.talking import call, talk
@@ -62,7 +63,7 @@ def test_the_model_is_told_of_a_result_that_is_too_long_for_a_socket(admin: Peer
         result = call(admin, tool, revision).answer["result"]
 
         assert result["isError"] is True
-        assert result["content"] == [{"type": "text", "text": TOO_LONG}]
+        assert text_of(result) == TOO_LONG
         assert "structuredContent" not in result
 
 
@@ -75,7 +76,7 @@ def test_the_model_is_told_of_a_result_that_is_too_long_for_a_stream_that_has_be
 
     assert [progress for progress, *_ in talked.progress] == [0, 1]
     assert talked.answer["result"]["isError"] is True
-    assert talked.answer["result"]["content"] == [{"type": "text", "text": TOO_LONG}]
+    assert text_of(talked.answer["result"]) == TOO_LONG
 
 
 @pytest.mark.parametrize("transport", ["websocket"])

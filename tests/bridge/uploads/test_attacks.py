@@ -17,6 +17,7 @@ from django.utils import timezone
 from mcp_django.models import AccessToken, Grant, Tool, Upload
 from tests.axes import HTTP
 from tests.bridge.uploads.conftest import Uploader, assert_nothing_is_left, path_of, read_file, stored
+from tests.support.asking import text_of
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 
@@ -359,7 +360,7 @@ def test_a_stored_file_that_is_gone(client: Uploader, folder: Path) -> None:
 
     result = client.call("read_file", file=uri)
 
-    assert result["content"][0]["text"] == f"The file of {uri} is gone. Upload it again."
+    assert text_of(result) == f"The file of {uri} is gone. Upload it again."
 
 
 @over_http

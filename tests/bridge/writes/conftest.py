@@ -10,7 +10,7 @@ from django.contrib import admin
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
-from tests.support.asking import DirectPeer
+from tests.support.asking import DirectPeer, words_of
 from tests.support.data import Users, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import Message, Peer, Peers
@@ -39,13 +39,13 @@ class Writer(DirectPeer):
 
     def told(self, name: str, **arguments: Any) -> str:
         """The text of the result, whether the call succeeds or is refused: for tables, which tell all that fails."""
-        return str(self.call(name, **arguments)["content"][0]["text"])
+        return words_of(self.call(name, **arguments)["content"][0]["text"])
 
     def refused(self, name: str, **arguments: Any) -> str:
         """The text of a call that is refused."""
         result = self.call(name, **arguments)
         assert result.get("isError"), result
-        return str(result["content"][0]["text"])
+        return words_of(result["content"][0]["text"])
 
     def confirmed(self, name: str, **arguments: Any) -> Message:
         """The answer to a call that is previewed and then confirmed."""

@@ -17,6 +17,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.selection import record_outputs
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.json_schema.schemas import DIALECT
+from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
 #: More choices than these are not listed: nobody reads all time zones each time that a model is described.
@@ -88,9 +89,7 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
         described["primary_key"] = True
     if column.related is not None:
         described["relation"] = column.related.label
-    verbose = str(field.verbose_name)
-    if verbose.lower().replace(" ", "_") != field.name:
-        described["title"] = verbose
+    described |= title_of(field.name, str(field.verbose_name))
     if field.help_text:
         described["help"] = str(field.help_text)
     if field.null:
@@ -162,13 +161,13 @@ def record_schema(rights: ModelRights) -> JSON:
 def _property(column: Column | RelatedRows) -> JSON:
     schema = dict(column.kind.schema)
     if isinstance(column, RelatedRows):
-        label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
-        return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
+        label, title = column.relation.related.label, title_of(column.name, _text(column.relation.field.verbose_name))
+        return {**schema, **title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")
     nullable = column.field.null or column.masked or column.kind.converted
     if types is not None and nullable and "null" not in types:
         schema["type"] = [*([types] if isinstance(types, str) else types), "null"]
-    schema["title"] = _text(column.field.verbose_name)
+    schema |= title_of(column.name, _text(column.field.verbose_name))
     if column.field.help_text:
         schema["description"] = _text(column.field.help_text)
     if choices := _listed_choices(column):

@@ -17,6 +17,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.serializers import Field, RecordSerializer, is_own
 from mcp_django.bridge.resources.reading.sources import Lead
 from mcp_django.protocol.json_schema.schemas import DIALECT, flat, subschemas
+from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
 _TEXT: JSON = {"type": "string"}
@@ -54,8 +55,7 @@ class _Writer:
         schema = self._typed(field, lead)
         if lead.nullable or field.allow_null or not self._is_given(field):
             schema = _or_null(schema)
-        if field.label:
-            schema["title"] = str(field.label)
+        schema |= title_of(field.field_name or "", str(field.label or ""))
         described = [str(field.help_text)] if field.help_text else []
         if choices := getattr(field, "choices", None) if isinstance(field, drf.ChoiceField) else None:
             described.append(f"One of {'; '.join(f'{value}: {label}' for value, label in choices.items())}.")

@@ -162,7 +162,7 @@ def test_the_model_of_a_generic_key_is_described(root: User, remarks: None) -> N
     assert described["fields"]["kind"] == {"type": "content type", "null": True}
     assert described["lookups"]["content type"] == ["exact", "in", "isnull"]
     assert record_schema(rights)["properties"]["kind"] == {
-        "type": ["string", "null"], "description": "A model, as app.model.", "title": "kind",
+        "type": ["string", "null"], "description": "A model, as app.model.",
     }  # fmt: skip
     assert inventory.build(site)["models"]["shop.remark"]["fields"]["kind"] == {"type": "content type"}
 

@@ -14,7 +14,7 @@ from demo_project.flights.models import Airport, Disruption, Flight
 from mcp_django import ModelMCP
 from mcp_django.bridge.resources.reading import rows
 from tests.bridge.resources.serializers.conftest import AirportSerializer, JFKOnly, fields_of, get, schema
-from tests.support.asking import DirectPeer, rights_on
+from tests.support.asking import DirectPeer, rights_on, text_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
@@ -40,7 +40,7 @@ def test_a_serializer_that_fails_says_nothing_of_why(
         declared.model(Flight, fields="__all__", serializer_class=cls)
         result = root.call("get_record", model="flights.flight", id=1)
         error = root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
-        assert result["isError"] and result["content"][0]["text"].startswith("get_record failed."), cls
+        assert result["isError"] and text_of(result).startswith("get_record failed."), cls
         assert error["code"] == -32603 and error["data"]["reason"] == "INTERNAL_ERROR", cls
         assert "hunter2" not in json.dumps([result, error])
         assert caplog.text.count("Traceback") >= 2

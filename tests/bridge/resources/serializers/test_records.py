@@ -63,35 +63,35 @@ def test_a_record_is_what_its_serializer_says(root: DirectPeer, declared: Declar
         "title": "flight",
         "type": "object",
         "properties": {
-            "id": {"type": ["integer", "string"], "title": "ID"},
+            "id": {"type": ["integer", "string"]},
             "origin": {
                 "type": "object",
                 "properties": {
                     "faa": {
                         "type": "string", "title": "FAA code", "description": "Three-character FAA code, e.g. JFK.",
                     },
-                    "name": {"type": "string", "title": "Name"},
-                    "latitude": {"type": "number", "title": "Latitude", "description": "Degrees, north is positive."},
+                    "name": {"type": "string"},
+                    "latitude": {"type": "number", "description": "Degrees, north is positive."},
                 },
-                "required": ["faa", "name", "latitude"], "additionalProperties": False, "title": "Origin",
+                "required": ["faa", "name", "latitude"], "additionalProperties": False,
             },
-            "code": {"type": "string", "title": "Code", "description": "Where it goes."},
+            "code": {"type": "string", "description": "Where it goes."},
             "plane": {
-                "type": ["string", "null"], "title": "Plane",
+                "type": ["string", "null"],
                 "description": "Empty where the tail number is missing or not on record. Primary key of a "
                 "flights.plane.",
             },
             "departs_at": {"type": "string", "format": "date-time", "title": "Scheduled departure"},
             "departure_delay": {
-                "type": ["integer", "string", "null"], "title": "Departure delay",
+                "type": ["integer", "string", "null"],
                 "description": "Minutes; negative is early, empty where the flight never left.",
             },
             "status": {
-                "type": "string", "title": "Status",
+                "type": "string",
                 "description": "A flight counts as delayed when it leaves more than 15 minutes late. "
                 "One of on_time: on time; delayed: delayed; cancelled: cancelled.",
             },
-            "name": {"type": "string", "title": "Name"},
+            "name": {"type": "string"},
         },
         "required": ["id", "origin", "code", "plane", "departs_at", "departure_delay", "status", "name"],
         "additionalProperties": False,
