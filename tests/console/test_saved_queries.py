@@ -207,7 +207,7 @@ def test_values_are_typed_and_mistakes_are_told_in_the_words_of_the_tool(users: 
     with MCPClient(users.admin) as agent:
         good = agent.call("numbers", above=0, most=2, origin="JFK")
         bad = [
-            agent.call("numbers", raise_on_error=False, **{"above": 0, "most": 2, "origin": "JFK", **wrong}).text
+            str(agent.call("numbers", raise_on_error=False, **{"above": 0, "most": 2, "origin": "JFK", **wrong}).errors)
             for wrong in ({"above": {"field": "id"}}, {"tails": "N1"}, {"origin": "XXX"}, {"fields": ["id"]})
         ]
         more = agent.call("numbers", above=0, most=2, origin="JFK", cursor=good.structured["next_cursor"])

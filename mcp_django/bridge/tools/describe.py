@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.access.permissions import Decision
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.columns import Column
+from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.fields.indexes import is_indexed
 from mcp_django.bridge.resources.fields.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
@@ -18,7 +19,7 @@ from mcp_django.bridge.resources.reading.schema import describe_model
 from mcp_django.bridge.tools import catalog, instructions
 from mcp_django.bridge.tools.actions import AdminActionTool
 from mcp_django.bridge.tools.base import BaseTool
-from mcp_django.bridge.tools.query import MAX_LISTED_MODELS, QueryTool, arguments_schema
+from mcp_django.bridge.tools.query import MAX_LISTED_MODELS, NAMES, QueryTool, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
 from mcp_django.conf import get_conf
 from mcp_django.protocol.json_schema.schema import Schema
@@ -42,6 +43,19 @@ _SAMPLES: Mapping[Kind, tuple[str, Any]] = {
 }
 
 
+#: Models that one call describes.
+_MAX_DESCRIBED = 10
+#: How a client hears of changes, for an agent that may decide what it listens to.
+_WATCHING = (
+    "A client that watches a resource is notified of changes, and reads it again to see them. The uri of the model "
+    "rings for each row that you may see, when it is saved or deleted; the uri with a key for that row alone. Behind a "
+    "? stand conditions, as field=value or field__lookup=value, with commas between the values of in and range: "
+    "?status=open&total__gte=10. Such a set rings when a row in it changes, enters it or leaves it. search, order_by "
+    "and limit mean what they mean in a query; with a limit, only a change of that page rings. ?measures=count rings "
+    "when the number of rows changes, and ?group_by=status&measures=count,sum:total when that table does. A "
+    "notification holds no value. Changes are told after their commit, several within a moment as one. What does not "
+    "go through the save or delete of Django rings only where the project says so."
+)
 #: Why actions cannot be called → the line that says what can be done.
 _WITHHELD = {
     frozenset({Decision.SWITCHED_OFF}): "Actions exist that are switched off; an administrator can switch them on.",
@@ -64,30 +78,45 @@ class DescribeModels(QueryTool):
     )
 
     def arguments(self, model: JSON) -> Schema:
-        app: JSON = {"type": "string", "description": "List the models of this app alone."}
-        return arguments_schema({"model": model, "app": app})
+        several: JSON = {**NAMES, "maxItems": _MAX_DESCRIBED, "description": "Describe each of these."}
+        app: JSON = {"type": "string", "description": "The models of this app alone, described if they are few."}
+        return arguments_schema({"model": model, "models": several, "app": app})
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         properties: JSON = {
-            "models": {"type": "object", "description": "A line for each."},
+            "models": {"type": "object", "description": "A line for each, or what it is."},
             "apps": {"type": "object", "description": "Where the models are many."},
             "model": {"type": "string", "description": "Its fields and lookups are beside it."},
         }
         return {"type": "object", "properties": properties}
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        if "model" not in arguments:
-            listed = _listed(rights.models(), arguments.get("app"))
-            return structured_result({**listed, "notes": [*listed.get("notes", []), *instructions.about(exchange)]})
-        model = self._model(rights, arguments["model"])
-        described = describe_model(model)
-        if actions := _actions(exchange, model):
-            described["actions"] = actions
-        if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, model)]:
-            described["notes"] = notes
-        if examples := _examples(model):
-            described["examples"] = examples
-        return structured_result(described)
+        if "model" in arguments:
+            described = _described(exchange, self._model(rights, arguments["model"]))
+            described["watching"] = _WATCHING
+            return structured_result(described)
+        labels, app = arguments.get("models", ()), arguments.get("app")
+        models = [self._model(rights, label) for label in dict.fromkeys(labels)]
+        if app is not None and not models:
+            of_app = [model for model in rights.models() if model.model._meta.app_label == app]
+            models = of_app if len(of_app) <= _MAX_DESCRIBED else []
+        if models:
+            return structured_result({"models": {model.label: _described(exchange, model) for model in models}})
+        listed = _listed(rights.models(), app)
+        return structured_result({**listed, "notes": [*listed.get("notes", []), *instructions.about(exchange)]})
+
+
+def _described(exchange: Exchange, model: ModelRights) -> JSON:
+    described = describe_model(model)
+    if any(column.kind in (DATE, DATETIME) for column in model.columns.values()):
+        described["today"] = Days.today().first.isoformat()
+    if actions := _actions(exchange, model):
+        described["actions"] = actions
+    if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, model)]:
+        described["notes"] = notes
+    if examples := _examples(model):
+        described["examples"] = examples
+    return described
 
 
 def _listed(models: Sequence[ModelRights], app: str | None) -> JSON:

@@ -73,6 +73,7 @@ def table_schema(**extra: JSON) -> JSON:
     """The schema of the structured content of ``table_result``, with the members of ``extra`` beside the notes."""
     texts: JSON = {"type": "array", "items": {"type": "string"}}
     properties: JSON = {
+        "more": {"type": "string", "description": "That more follows."},
         "columns": {**texts, "description": "Names of a row's values."},
         "rows": {"type": "array", "items": {"type": "array"}, "description": "None with csv."},
         "row_count": {"type": "integer", "description": "With csv."},
@@ -84,6 +85,10 @@ def table_schema(**extra: JSON) -> JSON:
     return {"type": "object", "properties": properties, "required": ["columns"]}
 
 
+#: Lists as agents may send them.
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "order_by": ["-departs_at"], "fields": ["name"], "group_by": ["status"], "measures": ["count", "avg:arrival_delay"],
+}  # fmt: skip
 #: What other query languages call the arguments.
 SYNONYMS: Mapping[str, str] = {
     "where": "filter", "filters": "filter", "conditions": "filter", "query": "search", "q": "search",
@@ -136,6 +141,7 @@ class QueryTool(BaseTool):
         self._input = self.arguments({"type": "string"})
         own = self._input.schema["properties"]
         self._input.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in own}
+        self._input.examples = EXAMPLES
 
     def _rights(self, request: MCPRequest) -> Rights:
         return Rights.of(self.site, request)
@@ -147,14 +153,18 @@ class QueryTool(BaseTool):
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._input.without_blanks(arguments)
         mistakes = Mistakes()
-        mistakes.errors += self._input.errors(arguments)
         rights = self._rights(exchange.request)
+        mistakes.errors += map(partial(self.explained, rights), self._input.errors(arguments))
         with splitting.explained(rights, arguments), mistakes:
             if not mistakes.errors:
                 self._note(exchange, rights, arguments)
                 return self.answer(exchange, rights, arguments)
             self._check_rest(rights, arguments, {error["field"].partition(".")[0] for error in mistakes.errors})
         raise ToolError(f"Invalid arguments for {self.name}.", mistakes.errors[:MAX_MISTAKES])
+
+    def explained(self, rights: Rights, error: FieldError) -> FieldError:
+        """An error of the arguments, with what can be done instead."""
+        return error
 
     def _note(self, exchange: Exchange, rights: Rights, arguments: JSON) -> None:
         """Note for the audit trail what the call is about."""
@@ -247,7 +257,14 @@ class FindRecords(QueryTool):
             extra["next_cursor"] = page.next_cursor
         if notes := [*page.notes, *rules.of_records(model, query)]:
             extra["notes"] = notes
-        return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
+        first = {} if page.next_cursor is None else {"more": "More rows follow: pass next_cursor."}
+        return table_result(page.columns, page.rows, extra, arguments.get("format", "json"), first=first)
+
+    def explained(self, rights: Rights, error: FieldError) -> FieldError:
+        if error["field"] != "limit" or not error["message"].startswith("must not be greater"):
+            return error
+        others = ", or aggregate_records" if rights.may_use("aggregate_records") else ""
+        return {**error, "message": f"{error['message']}: take pages by next_cursor{others}"}
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         query = self._query(arguments)

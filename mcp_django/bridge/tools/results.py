@@ -48,13 +48,21 @@ def may_be_longer(result: JSON, limit: int) -> bool:
     return 2 * 6 * sum(map(len, texts)) + 100 * (1 + len(texts)) > limit
 
 
-def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: JSON, format: str = "json") -> JSON:
-    """Columns, rows and ``extra``.
+def table_result(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    extra: JSON,
+    format: str = "json",
+    *,
+    first: JSON | None = None,
+) -> JSON:
+    """What comes ``first``, columns, rows and ``extra``.
 
     As CSV, the first text is the table and a second one holds ``extra``; no row is written a second time.
     """
     if format == "json":
-        return structured_result({"columns": columns, "rows": rows, **extra})
+        return structured_result({**(first or {}), "columns": columns, "rows": rows, **extra})
+    extra = {**(first or {}), **extra}
     value: JSON = {"columns": columns, "row_count": len(rows), "rows_in": "text", **extra}
     result = structured_result(value, csv_table([columns, *rows]))
     return {**result, "content": [*result["content"], text_block(encode(extra).decode())]} if extra else result

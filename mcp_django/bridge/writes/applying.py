@@ -40,6 +40,7 @@ _CUT = "…\n\nNot all of it is shown here."
 #: The most bytes of arguments that are kept while a change waits for a person.
 _MAX_KEPT_BYTES = 100_000
 _AGAIN = "Call again without confirm for another one."
+_NOT_YET = 'Nothing was changed yet. To make the change, send the same call again with "confirm" added.'
 _NOTHING: JSON = {"type": "object", "properties": {}}
 
 
@@ -87,12 +88,12 @@ def propose(exchange: Exchange, operation: Operation, arguments: JSON) -> Propos
 # Previews.
 
 
-def preview(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
-    """What the change would do, and the token that confirms it. Nothing is written."""
+def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: str = _NOT_YET) -> JSON:
+    """What the change would do, the token that confirms it, and ``how``. Nothing is written."""
     proposed = propose(exchange, operation, arguments)
     shown = proposed.preview()
     token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
-    notes = [*shown.pop("notes", []), f"Nothing was changed. To make the change, call {operation}_record with confirm."]
+    notes = [*shown.pop("notes", []), _NOT_YET]
     if proposed.consent == "ask":
         notes.append("The user is asked before it is made.")
     return {"status": "preview", **shown, "confirm": token, "notes": notes}

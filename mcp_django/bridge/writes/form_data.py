@@ -108,7 +108,7 @@ class FormData:
 
 def _unchosen(choices: Any) -> str:
     """What a select sends in which nothing is chosen: its empty option, or else the first one."""
-    values = (str(value) for value, _ in _flat(choices))
+    values = ("" if value is None else str(value) for value, _ in flat_choices(choices))
     if isinstance(choices, ModelChoiceIterator):
         # The empty option is the first one, or there is none. There may be very many others.
         return next(values, "")
@@ -116,10 +116,11 @@ def _unchosen(choices: Any) -> str:
     return found[0] if found and "" not in found else ""
 
 
-def _flat(choices: Any) -> Iterator[tuple[Any, Any]]:
+def flat_choices(choices: Any) -> Iterator[tuple[Any, Any]]:
+    """The choices of a field, each as its value and its label, without their groups."""
     for value, label in choices:
         if isinstance(label, list | tuple):
-            yield from _flat(label)
+            yield from flat_choices(label)
         else:
             yield value, label
 

@@ -9,6 +9,7 @@ from functools import partial
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
+from django import forms
 from django.apps import apps
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
@@ -18,10 +19,12 @@ from mcp_django.bridge.resources.fields.unreadable import unreadable_names
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.tools.action_responses import read_messages
 from mcp_django.bridge.writes.filling import GivenForm
+from mcp_django.bridge.writes.form_data import flat_choices
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.protocol.unknown_names import allowed_names, did_you_mean, nearest_values
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Rows with the same value that are looked at, for one that the agent sees.
 _MAX_LOOKED_AT = 100
+#: Characters of a value that its error repeats.
+_MAX_CHOICE = 100
 
 
 def errors_of(given: Given, page: FormPage, inlines: Mapping[str, WritableInline]) -> list[FieldError]:
@@ -72,6 +77,9 @@ def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterato
                 is_hidden = True
                 continue
             place = given.place if name == "__all__" else f"{given.place}.{name}"
+            if error.code == "invalid_choice" and name in given.values and (choices := _choices_of(form, name)):
+                yield _no_choice(place, name, given.values[name], choices)
+                continue
             for text in _texts_of(error, form, known.rights):
                 stored = given.form.form.initial.get(name)
                 is_stored = name in known.fields and name not in given.values and stored not in (None, "", [])
@@ -93,6 +101,22 @@ def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[F
                 yield field_error(place, "this value cannot be used.")
             else:
                 yield from (field_error(place, text) for text in one.messages)
+
+
+def _choices_of(form: Any, name: str) -> dict[str, str]:
+    """The choices of a field that has a list of its own, by their values; empty where rows are the choices."""
+    field = form.fields[name]
+    if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
+        return {}
+    return {str(value): str(label) for value, label in flat_choices(field.choices) if value not in (None, "")}
+
+
+def _no_choice(place: str, name: str, given: Any, choices: Mapping[str, str]) -> FieldError:
+    """The error of a value that is none of the choices, with the nearest of them."""
+    wrong = [str(one) for one in (given if isinstance(given, list) else [given]) if str(one) not in choices]
+    near = nearest_values(wrong[0], {value: [value, label] for value, label in choices.items()}) if wrong else []
+    said = " or ".join(repr(one[:_MAX_CHOICE]) for one in wrong) or repr(given)
+    return field_error(place, f"{name} has no choice {said}.{did_you_mean(near)} {allowed_names(list(choices))}", given)
 
 
 # Other rows with the same value.

@@ -64,6 +64,7 @@ class WriteTool(BaseTool):
     def __init__(self, site: Any) -> None:
         self.site = site
         self._input: Schema = arguments_schema(self.properties, *self.required)
+        self._input.owner = self.name
         self._input.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in self.properties}
 
     def get_description(self, request: MCPRequest | None) -> str:
@@ -222,7 +223,8 @@ class PreviewChange(_Reading):
             *(field_error(name, f"is needed to {operation}.") for name in tool.required if name not in arguments),
         ]:
             raise InvalidQuery(errors)
-        return applying.preview(exchange, operation, arguments)
+        how = f'Nothing was changed yet. To make the change, call {tool.name} with the same arguments and "confirm".'
+        return applying.preview(exchange, operation, arguments, how=how)
 
 
 class GetChange(_Reading):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -43,6 +44,10 @@ class Schema:
         self.schema = schema
         #: A name that callers try → the property that they mean, for a suggestion: ``{"where": "filter"}``.
         self.synonyms: Mapping[str, str] = {}
+        #: What takes the value, for errors: the name of a tool.
+        self.owner = ""
+        #: Lists as an example → shown where something else comes: ``{"order_by": ["-departs_at"]}``.
+        self.examples: Mapping[str, Sequence[Any]] = {}
 
     @cached_property
     def _validator(self) -> Any:
@@ -73,7 +78,23 @@ class Schema:
                 text = unknown_name("argument", name, known, self.synonyms.get(name.lower(), ""))
                 yield field_error(".".join([*path, name[:RECEIVED_CHARS]]), text, error.instance[name])
         if not known:
-            yield field_error(".".join(path), _message(error), error.instance)
+            yield self._of_list(error, path) or field_error(".".join(path), _message(error), error.instance)
+
+    def _of_list(self, error: ValidationError, path: Sequence[str]) -> FieldError | None:
+        """The error of a list that is missing, or comes as one value."""
+        if error.validator == "type" and error.validator_value == "array" and len(path) == 1:
+            given = error.instance
+            example = [given] if isinstance(given, str) else self.examples.get(path[0])
+            as_list = "" if example is None else f", as {json.dumps(example, ensure_ascii=False)[:_MAX_CHARS]}"
+            return field_error(path[0], f"{path[0]} must be a list{as_list}", given)
+        missing = [name for name in error.validator_value if name not in error.instance] if _is_missing(error) else []
+        for name in missing:
+            one = name.removesuffix("s")
+            if one != name and one in error.instance:
+                listed = json.dumps([str(error.instance[one])[:RECEIVED_CHARS]], ensure_ascii=False)
+                text = f'takes a list: "{name}": {listed}'
+                return field_error(name, f"{self.owner} {text}" if self.owner else text, error.instance[one])
+        return None
 
     # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
     # know only texts, so a number arrives as its digits. Some clients send an object or a list as the text of its JSON.
@@ -122,6 +143,10 @@ class Schema:
         definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
         alone = {name: Schema({**definitions, "allOf": [self.schema["properties"][name]]}) for name in optional}
         return frozenset(name for name, schema in alone.items() if schema.errors(None))
+
+
+def _is_missing(error: ValidationError) -> bool:
+    return error.validator == "required" and isinstance(error.instance, dict)
 
 
 def _names_alone_allowed(error: ValidationError) -> list[str]:

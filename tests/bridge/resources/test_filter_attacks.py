@@ -87,6 +87,9 @@ def test_connector_injection(root: Peer) -> None:
         assert refusal(root, filter=injected), injected
 
 
+AS_A_MOMENT = "must be a day, as 2013-01-31 for the whole day, or a date and time, as 2013-01-31T08:30:00Z."
+
+
 OF_FLIGHTS = [
     ({"number": True}, "must be an integer."),
     ({"number": 1.5}, "must be an integer."),
@@ -116,9 +119,8 @@ OF_FLIGHTS = [
     ({"carrier": 1}, "must be a string."),
     ({"status__isnull": 1}, "must be true or false."),
     ({"status__isnull": "yes"}, "must be true or false."),
-    ({"departs_at": 0}, "must be a date and time, as 2013-01-31T08:30:00Z."),
-    ({"departs_at": "now"}, "must be a date and time, as 2013-01-31T08:30:00Z."),
-    ({"departs_at": "2013-02-30T00:00:00Z"}, "must be a date and time, as 2013-01-31T08:30:00Z."),
+    ({"departs_at": 0}, AS_A_MOMENT),
+    ({"departs_at": "2013-02-30T00:00:00Z"}, AS_A_MOMENT),
     ({"departs_at__date": "2013-13-01"}, "must be a date, as 2013-01-31."),
 ]  # fmt: skip
 

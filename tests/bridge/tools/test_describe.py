@@ -57,6 +57,8 @@ def test_a_model_is_described_whole(root: DirectPeer) -> None:
             "note": {"type": "text", "help": "What happened, in a sentence or two."},
         },
         "time_zone": "Date-times are in America/New_York.",
+        "today": described(root, "flights.disruption")["today"],
+        "watching": described(root, "flights.disruption")["watching"],
         "lookups": described(root, "flights.disruption")["lookups"],
         "lookups_help": "A part takes gt, gte, lt, lte, in, range in turn, as date__in.",
         "week_days": "week_day: 1 is Sunday, 7 is Saturday; iso_week_day: 1 is Monday, 7 is Sunday.",
@@ -240,7 +242,15 @@ def test_few_models_are_listed_at_once_and_by_app(root: DirectPeer) -> None:
     whole = root.call("describe_models")["structuredContent"]["models"]
     of_app = root.call("describe_models", app="flights")["structuredContent"]["models"]
 
-    assert of_app == {label: line for label, line in whole.items() if label.startswith("flights.")}
+    # So few are described at once, as each is by itself.
+    assert of_app.keys() == {label for label in whole if label.startswith("flights.")}
+    alone = described(root, "flights.flight")
+    alone.pop("watching")
+    assert of_app["flights.flight"] == alone
+    several = root.call("describe_models", models=["flights.airport", "auth.group"])["structuredContent"]["models"]
+    assert several == {"flights.airport": of_app["flights.airport"], "auth.group": several["auth.group"]}
+    [error] = errors_of(root.call("describe_models", models=["flights.airport", "flights.runway"]))
+    assert error["message"].startswith("no model 'flights.runway'.")
 
 
 def test_an_app_that_the_user_may_not_see_looks_as_if_there_were_none(db: None, few_listed: None) -> None:

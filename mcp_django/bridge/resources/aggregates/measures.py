@@ -3,6 +3,7 @@ condition (``count``, ``avg:distance``, ``share@late``, ``p90@late:arrival_delay
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -253,7 +254,10 @@ def measure_of(rights: ModelRights, name: str, where: str, conditions: Mapping[s
         # A difference is measured by a function, as the values of a column are.
         raise refuse(unknown_name("measure", name, allowed, f"avg:{name}" if name.startswith(DIFF) else ""))
     if at and within not in conditions:
-        raise refuse(unknown_name("condition", within, list(conditions)))
+        how = (
+            f" Define it: {_definition(rights, within)}" if not conditions and CONDITION_NAME.fullmatch(within) else ""
+        )
+        raise refuse(f"no condition {within!r}.{how}" if how else unknown_name("condition", within, list(conditions)))
     condition = conditions[within] if at else None
     if not path:
         return Measure(name, function, within=within, condition=condition)
@@ -263,6 +267,15 @@ def measure_of(rights: ModelRights, name: str, where: str, conditions: Mapping[s
         what = "keys" if function.is_arithmetic and operand.is_key else f"{operand.kind.name} values"
         raise refuse(f"{key} takes no {what}. Allowed: {', '.join(own) or 'none'}.")
     return Measure(name, function, operand, within, condition)
+
+
+def _definition(rights: ModelRights, name: str) -> str:
+    """How a condition is defined, with a field of the model: ``"conditions": {"late": {"arrival_delay__gt": 60}}``."""
+    columns = [column for column in rights.filterable.values() if not column.field.primary_key and not column.related]
+    number = next((f"{column.name}__gt" for column in columns if column.kind in NUMBERS), "")
+    other = next((f"{column.name}" for column in columns if "exact" in column.kind.lookups), "field")
+    condition: dict[str, Any] = {number: 60} if number else {other: "…"}
+    return f'"conditions": {json.dumps({name: condition}, ensure_ascii=False)}'
 
 
 def _function(key: str) -> AggregateFunction | None:

@@ -73,6 +73,27 @@ def meant_path(name: str, is_known: Callable[[str], bool], parts: Iterable[str] 
     return next((path for path in parts if path.endswith(f"__{name}")), "")
 
 
+def meant_relation(rights: ModelRights, name: str) -> str:
+    """The field that points to what an unknown name is called; empty if there is none.
+
+    ``carrier, which points to flights.airline`` for ``airline``, ``airlines`` and ``airline_id``.
+    """
+    wanted = name[:_MAX_NAME_CHARS].lower().removesuffix("_id").replace(" ", "_")
+    related = [(column.name, column.related, "points to") for column in rights.columns.values()]
+    related += [(name, relation.related, "leads to rows of") for name, relation in rights.relations.items()]
+    for known, model, how in related:
+        if model is not None and wanted in _names_of(model):
+            return f"{known}, which {how} {model.label}"
+    return ""
+
+
+def _names_of(rights: ModelRights) -> set[str]:
+    """What a model is called."""
+    meta = rights.model._meta
+    names = (str(meta.model_name), str(meta.verbose_name), str(meta.verbose_name_plural))
+    return {name.lower().replace(" ", "_") for name in names}
+
+
 def unknown_path(
     what: str,
     rights: ModelRights,
@@ -91,7 +112,7 @@ def unknown_path(
     relation, related = rights.relations.get(head), rights.beyond(head)
     if not rest or related is None:
         meant = meant_path(path, is_known or (lambda other: rights.column(other) is not None), parts)
-        return unknown_name(what, path, allowed, meant)
+        return unknown_name(what, path, allowed, meant or meant_relation(rights, path))
     if path.count("__") > get_conf().MAX_RELATION_DEPTH:
         return f"follows relations more than {get_conf().MAX_RELATION_DEPTH} deep (MAX_RELATION_DEPTH)."
     names = [f"{head}__{name}" for name in related.columns]

@@ -32,7 +32,9 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,12})?)?", re.ASCII)
 _DATETIME = re.compile(rf"{_DATE.pattern}[T ]{_TIME.pattern}(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
 _AS_DATE = "as 2013-01-31"
-_AS_DATETIME = "must be a date and time, as 2013-01-31T08:30:00Z"
+_AS_DATETIME = "must be a day, as 2013-01-31 for the whole day, or a date and time, as 2013-01-31T08:30:00Z"
+#: What is no digit of a date, and is no letter of a date-time.
+_WORD = re.compile(r"[^\W\d_]{3}")
 
 #: Values in a list. A longer list makes a statement that databases plan slowly, or refuse.
 MAX_LIST_VALUES = 200
@@ -107,7 +109,14 @@ def _form_reader(form_field: Callable[[], forms.Field], what: str) -> Callable[[
 
 
 def read_date(field: AnyField, value: Any) -> datetime.date:
-    return _from_iso(datetime.date, _DATE, value, f"must be a date, {_AS_DATE}")
+    return _from_iso(datetime.date, _DATE, value, f"must be a date, {_AS_DATE}{_no_words(value)}")
+
+
+def _no_words(value: Any) -> str:
+    """What is said of words for days, such as ``yesterday``: an agent may not know which day it is."""
+    if not isinstance(value, str) or not _WORD.search(value):
+        return ""
+    return f". Words are not read; today is {Days.today().first.isoformat()}"
 
 
 def read_time(field: AnyField, value: Any) -> datetime.time:
@@ -136,10 +145,7 @@ def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Day
         day = read_date(field, value)
         _check_year(day)
         return Days(day, day)
-    # What has digits and no time is likely a day in another form.
-    is_day = isinstance(value, str) and ":" not in value and re.search(r"\d", value)
-    message = f"{_AS_DATETIME}, or a day, {_AS_DATE}" if is_day else _AS_DATETIME
-    moment = _from_iso(datetime.datetime, _DATETIME, value, message)
+    moment = _from_iso(datetime.datetime, _DATETIME, value, f"{_AS_DATETIME}{_no_words(value)}")
     _check_year(moment)
     if settings.USE_TZ:
         # A local time that exists twice is the first of the two. One that clocks skip is later by what they skip.

@@ -18,7 +18,7 @@ from django.db.models import Q, lookups
 from mcp_django.bridge.resources.fields import columns
 from mcp_django.bridge.resources.fields.columns import Column, RelatedCount
 from mcp_django.bridge.resources.fields.days import Days
-from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery, meant_path
+from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery, meant_path, meant_relation
 from mcp_django.bridge.resources.fields.kinds import (
     BOOLEAN,
     DATE,
@@ -158,7 +158,8 @@ class _Position:
         """What an unknown name stands for; empty if that is not known."""
         columns = (column for key, column in self.rights.columns.items() if self.column(key) is not None)
         parts = (f"{column.name}__{part}" for column in columns for part in column.kind.lookups if part in PARTS)
-        return _GROUPS.get(name.lower().lstrip("$_"), "") or meant_path(name, self._may_compare, parts)
+        meant = _GROUPS.get(name.lower().lstrip("$_"), "") or meant_path(name, self._may_compare, parts)
+        return meant or ("" if self.granted is not None else meant_relation(self.rights, name))
 
     def doubts(self, where: str, column: Column, values: Sequence[Any], received: Any) -> list[UnverifiedValue]:
         """The doubt about a comparison with values that the column may never hold."""

@@ -151,7 +151,9 @@ class _Verifier:
         self._asked += 1
         if self._asked > _MAX_ASKED:
             if self._asked == _MAX_ASKED + 1:
-                self._note(doubt, "its values were not looked up, nor those of the conditions after it.")
+                where = doubt.where.removeprefix("filter.")
+                checked = f"Whether the values of {where} and later ones are spelt right was not checked."
+                self._notes.append(f"All conditions were applied. {checked}")
             return []
         try:
             return doubt.unknown(values)

@@ -58,7 +58,8 @@ def test_a_condition_is_a_filter_with_relations_any_and_not(flights: ModelRights
 
 
 WRONG: list[tuple[JSON, str, str]] = [
-    ({"measures": ["share@late"]}, "measures", "no condition 'late'. Allowed: none."),
+    ({"measures": ["share@late"]}, "measures",
+     """no condition 'late'. Define it: "conditions": {"late": {"number__gt": 60}}"""),
     ({"measures": ["share@cancled"], "conditions": CANCELLED}, "measures",
      "no condition 'cancled'. Did you mean cancelled?"),
     ({"measures": ["share"], "conditions": CANCELLED}, "measures", "no measure 'share'. Allowed: count, count:field, "),
