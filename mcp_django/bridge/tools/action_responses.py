@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 #: The pages of a model in the admin to which an action may lead when it is done, by the ends of their URLs' names.
 _ENDS = ("changelist", "change", "history")
+_WITHOUT_CONTENT = (HTTPStatus.NO_CONTENT, HTTPStatus.RESET_CONTENT)
 #: Characters of the body of a refusal.
 _REASON_CHARS = 500
 _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
@@ -49,7 +50,7 @@ def read_response(
     Raises ToolError for a refusal, for a file that is too large, and for a page or a redirect that a person must
     follow: the caller then rolls back.
     """
-    if not isinstance(response, HttpResponseBase):
+    if not isinstance(response, HttpResponseBase) or response.status_code in _WITHOUT_CONTENT:
         return [], []
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         raise ToolError(f"The action answered {_refusal(response)} {_ROLLED_BACK}")

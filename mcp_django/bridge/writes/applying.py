@@ -93,7 +93,7 @@ def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: s
     proposed = propose(exchange, operation, arguments)
     shown = proposed.preview()
     token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
-    notes = [*shown.pop("notes", []), _NOT_YET]
+    notes = [*shown.pop("notes", []), how]
     if proposed.consent == "ask":
         notes.append("The user is asked before it is made.")
     return {"status": "preview", **shown, "confirm": token, "notes": notes}

@@ -60,6 +60,7 @@ class Deletion:
                 "delete them in the admin."
             )
         self._deleted, self._unlinked, self._protecting = found
+        self._deleted = [*self._deleted, *_below(self.objects, self._deleted)]
 
     @property
     def request(self) -> MCPRequest:
@@ -139,6 +140,13 @@ class Deletion:
             context = getattr(response, "context_data", None) or {}
             if "perms_lacking" not in context:
                 raise Refused(response, asked)
+        opts = context.get("opts")
+        if opts is not None and opts.concrete_model is not self._admin.model._meta.concrete_model:
+            # As django-polymorphic does, whose rows are of several models.
+            real = self.rights.rights.of_model(opts.model)
+            if real is None:
+                raise Refused(response, asked)
+            raise ToolError(f"The admin deletes it as a {real.label}: name that model. Nothing was changed.")
         if context["perms_lacking"]:
             raise ToolError(f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed.")
         if context["protected"] or self._protecting:
@@ -221,6 +229,16 @@ def propose(rights: Rights, arguments: JSON) -> Deletion:
         why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
         raise ToolError(why, errors[:MAX_MISTAKES])
     return Deletion(model, [found[key] for key in sorted(found)])
+
+
+def _below(objects: Sequence[models.Model], deleted: Iterable[models.Model]) -> Iterator[models.Model]:
+    """The rows below these in a tree of django-treebeard, which deletes them without a key that leads to them."""
+    known = set(deleted)
+    for one in objects:
+        if any(cls.__module__.startswith("treebeard.") for cls in type(one).__mro__):
+            below = set(one.get_descendants()) - known  # type: ignore[attr-defined]
+            known |= below
+            yield from below
 
 
 def _parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -38,6 +38,8 @@ logger = logging.getLogger("mcp_django")
 NOT_SHOWN = "The form of the admin cannot show this record, which holds what is no value of a field."
 #: Rows of inlines in one call.
 _MAX_ROWS = 100
+#: No page cuts a value that is shorter.
+_LEAST_CUT = 100
 #: Characters of an unknown name that its error repeats.
 _MAX_NAME = 100
 
@@ -112,6 +114,9 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
                 )
             if _is_as_shown(form, name, value):
                 continue  # A value given back as it was read counts as not given: its widget may lose a part of it.
+            if _is_cut(form, name, value):
+                text = "ends where a page has cut it: get_record gives it whole."
+                raise InvalidQuery.one(f"{place}.{name}", text, value)
             try:
                 rights = form.rights.rights
                 found[name] = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
@@ -133,6 +138,17 @@ def _is_as_shown(form: WritableForm, name: str, value: Any) -> bool:
     if value is None and column.related is not None:
         return stored is None  # Null may stand for a row that the agent cannot see.
     return states.is_same_json(from_json(encode(states.shown(column, stored, unreadable=None))), value)
+
+
+def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
+    """Whether a value is the beginning of what is stored, as it is shown where it is too long."""
+    column, row = form.rights.own_column(name), form.form.instance
+    is_cut = isinstance(value, str) and value.endswith("…") and len(value) > _LEAST_CUT
+    if column is None or row._state.adding or not is_cut or column.kind.linked:
+        return False
+    shown = states.shown(column, getattr(row, column.attname))
+    whole = shown if isinstance(shown, str) else encode(shown).decode()
+    return whole != value and whole.startswith(value.removesuffix("…"))
 
 
 def _read_links(one: WritableField, value: Any, rights: Rights) -> list[Any]:

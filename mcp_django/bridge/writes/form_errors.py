@@ -114,7 +114,11 @@ def _choices_of(form: Any, name: str) -> dict[str, str]:
 def _no_choice(place: str, name: str, given: Any, choices: Mapping[str, str]) -> FieldError:
     """The error of a value that is none of the choices, with the nearest of them."""
     wrong = [str(one) for one in (given if isinstance(given, list) else [given]) if str(one) not in choices]
-    near = nearest_values(wrong[0], {value: [value, label] for value, label in choices.items()}) if wrong else []
+    known = {value: [value, label] for value, label in choices.items()}
+    shown = {value if label == value else f"{value}, {label}": value for value, label in choices.items()} | {
+        value: value for value in choices
+    }
+    near = [shown.get(one, one) for one in nearest_values(wrong[0], known)] if wrong else []
     said = " or ".join(repr(one[:_MAX_CHOICE]) for one in wrong) or repr(given)
     return field_error(place, f"{name} has no choice {said}.{did_you_mean(near)} {allowed_names(list(choices))}", given)
 

@@ -27,7 +27,9 @@ from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inline
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
 from mcp_django.bridge.writes.twin import ViewRun
+from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
@@ -99,7 +101,7 @@ class Proposal:
         else:
             differing = self._diffs(self._planned(ViewRun(writes=False))[1])
         found = {**named, **differing, "set_when_saved": self.set_when_saved, "adjusted": self.adjusted}
-        return {name: value for name, value in found.items() if value or name == "diff"}
+        return _fitting({name: value for name, value in found.items() if value or name == "diff"})
 
     @property
     def _is_rolled_back(self) -> bool:
@@ -162,7 +164,7 @@ class Proposal:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
         run = ViewRun(writes=True, by=by)
         sent, planned, after = self._save(run)
-        diff = states.differences(self.before, after, self.rights)
+        diff = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
         found: JSON = {
             **self._named(self.key),
             "diff": [one for one in diff if not self._is_unset(one)],
@@ -172,7 +174,9 @@ class Proposal:
             "adjusted": self.adjusted,
             "messages": said_by(sent.request, names_of(self.rights.label, [] if run.obj is None else [run.obj])),
         }  # fmt: skip
-        found = {name: value for name, value in found.items() if value or name == "diff"}
+        found = _fitting({name: value for name, value in found.items() if value or name == "diff"})
+        if self.key is None:
+            return {**found, "notes": [*found.get("notes", ()), "The admin has saved no record of this model."]}
         return {**found, "record": uris.record_uri(self.rights.model, self.key)}
 
     def _planned(self, run: ViewRun) -> tuple[Sent, State]:
@@ -194,7 +198,7 @@ class Proposal:
 
     def diff(self, after: State) -> list[JSON]:
         """The values that would change, or have changed. Values that only saving makes are left out."""
-        found = states.differences(self.before, after, self.rights)
+        found = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
         return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
 
     def diff_of_rows(self, after: State) -> list[JSON]:
@@ -306,6 +310,17 @@ def _is_made(column: models.Field[Any, Any]) -> bool:
     is_computed = column.generated or hasattr(column.db_default, "resolve_expression")
     is_called = column.has_default() and callable(column.default)
     return bool(is_now or is_computed or is_called or column.primary_key)
+
+
+def _fitting(found: JSON) -> JSON:
+    """An answer that a message can hold: long values are cut, and a note says which."""
+    whole = get_conf().page_bytes // 3
+    differing = [*found["diff"], *(one for row in found.get("rows", ()) for one in row.get("diff", ()))]
+    if len(encode(found)) <= whole:
+        return found
+    cut = states.shortened(differing, whole // (4 * max(1, len(differing))))
+    note = f"Values of {', '.join(cut)} ending in … are cut here alone. They are written whole."
+    return {**found, "notes": [*found.get("notes", ()), note]} if cut else found
 
 
 def _plain_of(given: Given) -> JSON:

@@ -7,7 +7,7 @@ agent changes only what it names, and what the project derives from that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from decimal import Decimal
@@ -21,6 +21,7 @@ from django.db import models
 
 from mcp_django.bridge.writes.exact_forms import read_exactly
 from mcp_django.bridge.writes.fields import model_field
+from mcp_django.bridge.writes.values import writes_past_widget
 from mcp_django.core.compat.forms import around_construction
 from mcp_django.core.compat.models import choose_columns, write_all_columns
 from mcp_django.core.db.column_paths import has_key_in
@@ -34,9 +35,9 @@ class LostPrecision:
     """What the widgets of a page lose, which is kept when the page is sent with the values of an agent."""
 
     def __init__(self, given: Given) -> None:
-        self._named: Collection[str] = given.main.values
-        #: The names that are given in the row of each form of an inline, by the prefix of the form.
-        self._rows = {str(one.form.form.prefix): set(one.values) for each in given.rows.values() for one in each}
+        self._named: Mapping[str, Any] = given.main.values
+        #: What is given for the row of each form of an inline, by the prefix of the form.
+        self._rows = {str(one.form.form.prefix): one.values for each in given.rows.values() for one in each}
         #: The rows that save only what differs.
         self._sparing: list[models.Model] = []
 
@@ -94,17 +95,17 @@ class LostPrecision:
 # What the form writes to its instance.
 
 
-def _keep_unnamed(form: Any, named: Collection[str]) -> None:
+def _keep_unnamed(form: Any, given: Mapping[str, Any]) -> None:
     """Let a form leave alone what it has only shown and read again. What the project derives is written."""
     form.mcp_values = _snapshot(form.instance)
-    if form.instance._state.adding:
-        return
     made: dict[str, Any] = {}
     for name, field in form.fields.items():
         column = model_field(type(form.instance), name)
-        if name not in named and column is not None and not column.many_to_many:
+        is_shown = name not in given and not form.instance._state.adding
+        is_exact = name in given and writes_past_widget(column)
+        if column is not None and not column.many_to_many and (is_shown or is_exact):
             field.clean = _remembering(field.clean, partial(made.__setitem__, name))
-    around_construction(form, partial(_stored_values, form, made))
+    around_construction(form, partial(_stored_values, form, made, given))
 
 
 def _remembering(clean: Callable[..., Any], remember: Callable[[Any], None]) -> Callable[..., Any]:
@@ -118,14 +119,14 @@ def _remembering(clean: Callable[..., Any], remember: Callable[[Any], None]) -> 
 
 
 @contextmanager
-def _stored_values(form: Any, made: dict[str, Any]) -> Iterator[None]:
-    """What is stored stands for what was only read from a widget: among the cleaned values, then in the instance."""
+def _stored_values(form: Any, made: dict[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
+    """What is stored, or given, stands for what was read from a widget: among the cleaned values, then in the row."""
     row, cleaned = form.instance, form.cleaned_data
     read = {name: cleaned[name] for name, value in made.items() if _is_same(value, _copy(cleaned.get(name)))}
     columns: dict[str, Any] = {name: model_field(type(row), name) for name in read}
-    stored = {name: getattr(row, column.attname) for name, column in columns.items()}
+    stored = {name: given[name] if name in given else getattr(row, column.attname) for name, column in columns.items()}
     kept = {
-        name: getattr(row, name)
+        name: given[name] if name in given else getattr(row, name)
         for name, column in columns.items()
         if not column.is_relation
         and not isinstance(column, models.FileField)

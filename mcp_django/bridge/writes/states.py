@@ -13,12 +13,14 @@ from django.db import models, router
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.writes.fields import model_field
 from mcp_django.core.db.stored_columns import stored_columns
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableInline
+    from mcp_django.bridge.writes.filling import GivenForm
     from mcp_django.bridge.writes.pages import FormPage
     from mcp_django.bridge.writes.twin import ViewRun
 
@@ -126,6 +128,32 @@ def differences(before: State | None, after: State, rights: ModelRights) -> list
     return found
 
 
+def of_form_alone(given: GivenForm) -> list[JSON]:
+    """``{"field", "before", "after"}`` of the given fields that are of no column, such as those of another table."""
+    found: list[JSON] = []
+    for name, value in given.values.items():
+        known = given.form.fields[name]
+        # What a person types in again, such as a password, has no value before.
+        before = None if known.field is not None else known.bound.initial
+        if known.field is None and not isinstance(value, File) and before != value:
+            shown_ = [one if isinstance(one, bool | int | float | str | None) else str(one) for one in (before, value)]
+            found.append({"field": name, "before": shown_[0], "after": shown_[1]})
+    return found
+
+
+def shortened(differing: list[JSON], limit: int) -> list[str]:
+    """Cut the values of differences that are longer than ``limit``. Returns the names of their fields."""
+    cut = []
+    for one in differing:
+        for name in ("before", "after"):
+            value = one[name]
+            text = value if isinstance(value, str) else encode(value).decode()
+            if len(text) > limit and not isinstance(value, bool | int | float | None):
+                one[name] = f"{text[:limit]}…"
+                cut.append(str(one["field"]))
+    return list(dict.fromkeys(cut))
+
+
 def differing_rows(before: State | None, after: State, inlines: Mapping[str, WritableInline]) -> list[JSON]:
     """``{"inline", "pk", "change", "diff"}`` of each row of an inline that differs."""
     found: list[JSON] = []
@@ -155,7 +183,7 @@ def _is_planned(key: str) -> bool:
 def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]:
     found = []
     for column in rights.columns.values():
-        if column.field.primary_key and not before:
+        if isinstance(column.field, models.AutoField) and not before:
             continue
         if column.name != column.field.name and column.field.name in rights.columns:
             continue  # A translated field. That of its language says the same.

@@ -92,8 +92,8 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
         return _with_numbers_of(one.bound.initial, value)
     if one.is_list or isinstance(form_field, forms.ModelMultipleChoiceField):
         return _list(value, _MAX_LINKS)
-    if one.field is None and isinstance(form_field, forms.MultipleChoiceField):
-        return [_text(each) for each in _list(value, MAX_LIST_VALUES)]
+    if isinstance(form_field, forms.MultipleChoiceField) and (one.field is None or isinstance(value, list)):
+        return [each if isinstance(each, int) else _text(each) for each in _list(value, MAX_LIST_VALUES)]
     if one.field is None and isinstance(form_field, forms.ModelChoiceField):
         return value if isinstance(value, int) else _text(value)
     kind = kind_in(one)
@@ -189,12 +189,24 @@ def _is_file_name(name: str) -> bool:
 # What a form made of a value.
 
 
+#: Fields of PostgreSQL whose widgets have no room for all of their values: an empty range, a comma in a text.
+_PAST_WIDGETS = frozenset({"ArrayField", "RangeField"})
+
+
+def writes_past_widget(field: Any) -> bool:
+    """Whether a given value is put into the row itself, once the form has accepted what its widget makes of it."""
+    classes = (cls for cls in type(field).__mro__ if cls.__module__.startswith("django.contrib.postgres.fields."))
+    return any(cls.__name__ in _PAST_WIDGETS for cls in classes)
+
+
 def adjustment(one: WritableField, given: Any) -> str | None:
     """How the form reads a given value differently, in words; None if it does not. Called once the form is validated.
 
     Raises ValidationError if the value is lost.
     """
     bound = one.bound
+    if writes_past_widget(one.field):
+        return None
     if isinstance(bound.field, forms.FileField | forms.ModelChoiceField) or bound.name not in bound.form.cleaned_data:
         return None
     try:

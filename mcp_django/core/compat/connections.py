@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
@@ -303,6 +304,41 @@ def is_fault_of_driver(error: Exception) -> bool:
     if isinstance(error, DataError):
         return getattr(error.__cause__, "sqlstate", "") is None
     return isinstance(error, OperationalError) and "Could not decode to UTF-8" in str(error)
+
+
+#: SQLite's functions of Django that move a moment into a time zone: name → number of arguments.
+_MOVING = {
+    "date_trunc": 4, "datetime_cast_date": 3, "datetime_cast_time": 3, "datetime_extract": 4, "datetime_trunc": 4,
+}  # fmt: skip
+
+
+def moves_beyond_calendar(connection: BaseDatabaseWrapper, error: Exception) -> bool:
+    """Whether a statement failed since a time zone moves a moment beyond the year 9999, and can be sent again.
+
+    From then on, what Django's functions for SQLite make of such a moment is null on this connection.
+
+    Private: ``django.db.backends.sqlite3._functions``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; the error
+    ends the reading of all rows.
+    """
+    raw: Any = connection.connection
+    # Of an OverflowError, sqlite3 says the first.
+    texts = ("string or blob too big", "user-defined function raised exception")
+    is_ours = connection.vendor == "sqlite" and any(text in str(error) for text in texts)
+    if not is_ours or vars(connection).get("_mcp_calendar") is raw:
+        return False
+    functions = import_module("django.db.backends.sqlite3._functions")
+    for name, count in _MOVING.items():
+        own = partial(_or_null, getattr(functions, f"_sqlite_{name}"))
+        raw.create_function(f"django_{name}", count, own, deterministic=True)
+    vars(connection)["_mcp_calendar"] = raw
+    return True
+
+
+def _or_null(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _with_marking_loaders(mark: object, execute: Any, *call: Any) -> Any:

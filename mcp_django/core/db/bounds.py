@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.conf import get_conf
-from mcp_django.core.compat.connections import driver_cursor, driver_errors, is_mariadb
+from mcp_django.core.compat.connections import driver_cursor, driver_errors, is_mariadb, moves_beyond_calendar
 from mcp_django.core.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import TooSlow
 
@@ -26,6 +26,8 @@ try:
     from psycopg import ClientCursor
 except ImportError:  # The project uses another database, or psycopg2.
     ClientCursor = None  # type: ignore[assignment,misc]
+
+T = TypeVar("T")
 
 #: Executes a statement: Django itself, or the next wrapper around it.
 Execute = Callable[[str, Any, bool, Any], Any]
@@ -260,8 +262,19 @@ BOUNDS: Mapping[str, type[Bounds]] = {"sqlite": SQLiteBounds, "postgresql": Post
 
 def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
     """All rows of a queryset. Raises TooSlow."""
-    with bounded(queryset.db):
-        return list(queryset)
+    return read(queryset.db, lambda: list(queryset))
+
+
+def read(alias: str, ask: Callable[[], T]) -> T:
+    """What a function reads from a database within the bounds. It may be called twice. Raises TooSlow."""
+    try:
+        with bounded(alias):
+            return ask()
+    except DatabaseError as error:
+        if not moves_beyond_calendar(connections[alias], error):
+            raise
+    with bounded(alias):
+        return ask()
 
 
 @contextmanager

@@ -127,8 +127,8 @@ OF_FLIGHTS = [
 
 OF_PRODUCTS = [
     ({"price": True}, "must be a number or a string of digits."),
-    ({"price": "NaN"}, "Enter a number."),
-    ({"price": "Infinity"}, "Enter a number."),
+    ({"price": "NaN"}, "must be a number or a string of digits."),
+    ({"price": "Infinity"}, "must be a number or a string of digits."),
     ({"price__gt": "1e400"}, "is out of range."),
     ({"price__in": ["1", "1e99999"]}, "is out of range."),
     ({"weight": True}, "must be a number."),

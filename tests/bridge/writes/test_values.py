@@ -46,8 +46,10 @@ ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia"]
 _TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=50).filter(lambda text: text == text.strip())
 _SAFE_INTEGERS = st.integers(-kinds.MAX_SAFE_INTEGER, kinds.MAX_SAFE_INTEGER)
 _FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+#: PostgreSQL writes a larger float as an integer.
+_SMALL_FLOATS = st.floats(-(2.0**53), 2.0**53)
 _JSON = st.recursive(
-    st.none() | st.booleans() | _SAFE_INTEGERS | _FLOATS | _TEXTS,
+    st.none() | st.booleans() | _SAFE_INTEGERS | _SMALL_FLOATS | _TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=6,
 )

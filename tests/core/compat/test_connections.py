@@ -34,6 +34,7 @@ from mcp_django.core.compat.connections import (
     is_fault_of_driver,
     is_mariadb,
     marking,
+    moves_beyond_calendar,
     on_commit_count,
     on_commit_functions,
     on_commit_place,
@@ -307,3 +308,21 @@ def test_an_error_of_the_database_is_no_fault_of_the_driver(db: None) -> None:
         cursor.execute("SELECT nothing")
 
     assert not is_fault_of_driver(raised.value)
+
+
+@pytest.mark.skipif(connections["default"].vendor != "sqlite", reason="of SQLite")
+def test_moves_beyond_calendar_lets_the_statement_be_sent_again(connection: Any, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    users = get_user_model()._default_manager
+    users.create(username="ann", last_login=last)
+    hours = users.values_list("last_login__hour", "username")
+
+    with pytest.raises(DatabaseError) as failed:
+        list(hours.all())
+
+    assert not moves_beyond_calendar(connection, DatabaseError("no such table"))
+    assert moves_beyond_calendar(connection, failed.value)
+    assert list(hours.all()) == [(None, "ann")]
+    # It does not help twice.
+    assert not moves_beyond_calendar(connection, failed.value)

@@ -36,7 +36,7 @@ from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.translated_fields import language
-from mcp_django.core.db.bounds import bounded, fetch
+from mcp_django.core.db.bounds import fetch, read
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
@@ -374,8 +374,7 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
     """One row for all rows; none if there are fewer than the smallest group may have."""
     rows, _, measures = plan.source(queryset)
-    with bounded(queryset.db):
-        values = rows.aggregate(**measures, _mcp_rows=Count("*"))
+    values = read(queryset.db, lambda: rows.aggregate(**measures, _mcp_rows=Count("*")))
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []
     return [[values[alias] for alias in plan.read]]

@@ -6,6 +6,7 @@ import datetime
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sized
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
@@ -17,6 +18,8 @@ from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.core.compat.connections import integer_range
+from mcp_django.protocol.errors import ParseError
+from mcp_django.protocol.jsonrpc import decode
 from mcp_django.types import AnyField
 
 T = TypeVar("T", datetime.date, datetime.time, datetime.datetime)
@@ -26,6 +29,10 @@ ValueReader = Callable[[AnyField, Any], Any]
 
 #: Python's int() also reads underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
+
+#: Python's Decimal() reads them too, and it reads words.
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?", re.ASCII)
+_EXACT_DIGITS = 15
 
 #: Only these forms of ISO 8601: Python also reads ``20130131`` and ``2013-W05-4``, and forms read ``01/31/2013``.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -47,6 +54,7 @@ _MAX_DURATION = datetime.timedelta(days=100_000_000)
 
 def read_integer(field: AnyField, value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
+        _check_digits(value)
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValidationError("must be an integer")
@@ -86,11 +94,22 @@ def read_number(field: AnyField, value: Any) -> float:
 def read_decimal(field: AnyField, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValidationError("must be a number or a string of digits")
+    if isinstance(value, float):
+        _check_digits(value)
+    if not _DECIMAL.fullmatch(str(value).strip()):
+        raise ValidationError("must be a number or a string of digits")
     number: Decimal | None = forms.DecimalField().clean(str(value))
     # Beyond these a database refuses what a Decimal can hold.
     if number is None or abs(number.adjusted()) > 60 or len(number.as_tuple().digits) > 100:
         raise ValidationError("is out of range")
     return number
+
+
+def _check_digits(value: float) -> None:
+    """Raises ValidationError for a number that may have lost digits: JSON's readers keep 15 of them for certain."""
+    digits = repr(value).partition("e")[0].replace(".", "").strip("-0")
+    if len(digits) > _EXACT_DIGITS:
+        raise ValidationError("has more digits than a number keeps in JSON: send it as a text")
 
 
 def _form_reader(form_field: Callable[[], forms.Field], what: str) -> Callable[[AnyField, Any], Any]:
@@ -176,6 +195,8 @@ def read_uuid(field: AnyField, value: Any) -> uuid.UUID:
 
 
 def read_address(field: AnyField, value: Any) -> str:
+    if isinstance(value, str) and "%" in value:
+        raise ValidationError("must be an IP address without a zone, which would not be kept")
     read = _form_reader(forms.GenericIPAddressField, "an IP address")
     address: str = read(field, value)
     return address
@@ -192,6 +213,18 @@ def read_year(field: AnyField, value: Any) -> int:
     if not 1 < year < 9999:
         raise ValidationError("is out of range")
     return year
+
+
+def as_list(values: Any) -> list[Any]:
+    """A list of an agent. A text is the JSON of one, or its values with commas between them, as in a URI."""
+    if isinstance(values, str) and values.lstrip().startswith("["):
+        with suppress(ParseError):
+            values = decode(values)
+    if isinstance(values, str):
+        values = values.split(",")
+    if not isinstance(values, list):
+        raise ValidationError("must be a list")
+    return values
 
 
 def check_length(values: Sized) -> None:

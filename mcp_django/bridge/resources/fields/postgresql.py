@@ -13,11 +13,13 @@ from django.db import models
 
 from mcp_django.bridge.resources.fields import field_kinds, kinds
 from mcp_django.bridge.resources.fields.kinds import Kind, list_of
-from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, ValueReader, check_length, read_part
+from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, ValueReader, as_list, check_length, read_part
 from mcp_django.types import AnyField
 
 #: The brackets of a range, which say whether its ends belong to it.
 _BOUNDS = ("[)", "[]", "()", "(]")
+#: Of a range that holds no value.
+_EMPTY = "empty"
 
 #: The kinds whose values an array may be searched for.
 _COMPARED = frozenset(
@@ -44,10 +46,20 @@ def _array_of(base: Kind) -> Kind:
 
     def read(field: AnyField, values: Any) -> list[Any]:
         base_field = field.base_field  # type: ignore[attr-defined]
-        return [_fitting(base_field, base.read(base_field, value)) for value in _as_list(values)]
+        return [
+            None if value is None and base_field.null else _fitting(base_field, base.read(base_field, value))
+            for value in _checked(values)
+        ]
 
     readers: Mapping[str, ValueReader] = {"len": read_part}
     return Kind(listed.name, listed.schema, lookups, read, listed.write, orderable=False, readers=readers, long=True)
+
+
+def _checked(values: Any) -> list[Any]:
+    """A list that is not too long. Raises ValidationError."""
+    listed = as_list(values)
+    check_length(listed)
+    return listed
 
 
 def _fitting(field: AnyField, value: Any) -> Any:
@@ -59,16 +71,6 @@ def _fitting(field: AnyField, value: Any) -> Any:
     return value
 
 
-def _as_list(values: Any) -> list[Any]:
-    """A list of an agent; a text, as in the query of a URI, is split at its commas."""
-    if isinstance(values, str):
-        values = values.split(",")
-    if not isinstance(values, list):
-        raise ValidationError("must be a list")
-    check_length(values)
-    return values
-
-
 def _range_of(base: Kind) -> Kind:
     """The kind of a range of values: an object with its ends, null where it has none."""
 
@@ -76,8 +78,10 @@ def _range_of(base: Kind) -> Kind:
         if not isinstance(value, dict) or not value.keys() <= {"lower", "upper", "bounds"}:
             raise ValidationError('must be an object, as {"lower": 1, "upper": 5, "bounds": "[)"}')
         bounds = value.get("bounds", "[)")
+        if bounds == _EMPTY and value.get("lower") is value.get("upper") is None:
+            return field.range_type(empty=True)
         if bounds not in _BOUNDS:
-            raise ValidationError(f"bounds must be one of {', '.join(_BOUNDS)}")
+            raise ValidationError(f"bounds must be one of {', '.join(_BOUNDS)}, or {_EMPTY} for no value")
         lower, upper = (
             None if value.get(name) is None else read_end(field, value[name]) for name in ("lower", "upper")
         )
@@ -99,7 +103,7 @@ def _range_of(base: Kind) -> Kind:
 
     def write(value: Any) -> Any:
         if value.isempty:
-            return {"lower": None, "upper": None, "bounds": "empty"}
+            return {"lower": None, "upper": None, "bounds": _EMPTY}
         lower, upper = (None if end is None else base.write(end) for end in (value.lower, value.upper))
         bounds = ("[" if value.lower_inc else "(") + ("]" if value.upper_inc else ")")
         return {"lower": lower, "upper": upper, "bounds": bounds}
@@ -111,14 +115,17 @@ def _range_of(base: Kind) -> Kind:
     )  # fmt: skip
 
 
-def _read_pairs(field: AnyField, value: Any) -> dict[str, str]:
+def _read_pairs(field: AnyField, value: Any) -> dict[str, str | None]:
     if not isinstance(value, dict) or len(value) > MAX_LIST_VALUES:
         raise ValidationError('must be an object of strings, as {"color": "red"}')
-    return {kinds.TEXT.read(field, key): kinds.TEXT.read(field, item) for key, item in value.items()}
+    return {
+        kinds.TEXT.read(field, key): None if item is None else kinds.TEXT.read(field, item)
+        for key, item in value.items()
+    }
 
 
 def _read_keys(field: AnyField, value: Any) -> list[str]:
-    return [kinds.TEXT.read(field, key) for key in _as_list(value)]
+    return [kinds.TEXT.read(field, key) for key in _checked(value)]
 
 
 #: Without ``django.contrib.postgres`` among the installed apps the value is text, as the database writes it.

@@ -22,7 +22,7 @@ from mcp_django.bridge.declared.options import searched_by, shows_every_row
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources.fields.columns import Column, Computed, Relation
 from mcp_django.bridge.resources.fields.field_kinds import kind_of, partners
-from mcp_django.bridge.resources.fields.kinds import DATETIME, is_parent_link, split_path
+from mcp_django.bridge.resources.fields.kinds import DATA, DATETIME, is_parent_link, split_path
 from mcp_django.bridge.resources.policy import generic, visible_rows
 from mcp_django.bridge.resources.policy.searching import AdminSearch, SearchField, search_field
 from mcp_django.conf import get_conf, kept_with_settings
@@ -319,6 +319,13 @@ class ModelRights:
         # The admin joins the tables, so that it would also find a row by a related one that is hidden.
         by_admin = self.searched_by == "admin"
         return [field for field in found if field is not None and not (by_admin and field.hides_rows)]
+
+    @cached_property
+    def unsearchable(self) -> list[str]:
+        """Declared search fields that lead into values of the model's own columns, such as JSON: none looks there."""
+        paths = [declared.lstrip("^=@") for declared in self._search_fields or ()]
+        heads = {path: self.columns.get(path.partition("__")[0]) for path in paths}
+        return [path for path, column in heads.items() if column is not None and column.kind is DATA]
 
     @cached_property
     def _search_fields(self) -> Sequence[str] | None:

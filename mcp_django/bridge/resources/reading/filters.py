@@ -28,7 +28,7 @@ from mcp_django.bridge.resources.fields.kinds import (
     PARTS,
     split_path,
 )
-from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
+from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, as_list, check_length, read_part, read_year
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
 from mcp_django.bridge.resources.reading.known_values import Doubts, UnverifiedValue
@@ -338,10 +338,7 @@ class _FilterReader:
             return BOOLEAN.read(column.field, value)
         part, comparison = split_path(lookup)
         if (comparison or lookup) in ("in", "range"):
-            if isinstance(value, str):
-                value = value.split(",")
-            if not isinstance(value, list):
-                raise ValidationError("must be a list")
+            value = as_list(value)
             if (comparison or lookup) == "range" and len(value) != 2:
                 raise ValidationError("must be a list of two values")
             check_length(value)

@@ -35,6 +35,8 @@ _SECONDS = 0.3
 def empty_search(rights: ModelRights, text: str) -> str:
     """The note for a search without a row. It reads visible rows alone."""
     looked = f"It looks for each word in {', '.join(field.name for field in rights.searchable)}."
+    if dropped := rights.unsearchable:
+        looked = f"{looked[:-1]}, and not within {', '.join(dropped)}."
     if rights.admin_search is not None:
         looked = "It was the admin's own search."
     words = text.split()
