@@ -44,14 +44,19 @@ def _array_of(base: Kind) -> Kind:
     compared = ("exact", "contains", "contained_by", "overlap") if base in _COMPARED else ()
     lookups = (*compared, "len", "isnull")
 
-    def read(field: AnyField, values: Any) -> list[Any]:
+    def read_values(field: AnyField, values: Any) -> list[Any]:
         base_field = field.base_field  # type: ignore[attr-defined]
-        return [
-            None if value is None and base_field.null else _fitting(base_field, base.read(base_field, value))
-            for value in _checked(values)
-        ]
+        return [_fitting(base_field, base.read(base_field, value)) for value in _checked(values)]
 
-    readers: Mapping[str, ValueReader] = {"len": read_part}
+    def read(field: AnyField, values: Any) -> list[Any]:
+        """A list to store, which may hold nulls. No row is compared with them."""
+        base_field = field.base_field  # type: ignore[attr-defined]
+        takes_null = isinstance(values, list) and base_field.null
+        values = _checked(values)
+        given = iter(read_values(field, [value for value in values if value is not None or not takes_null]))
+        return [None if value is None and takes_null else next(given) for value in values]
+
+    readers: Mapping[str, ValueReader] = {**dict.fromkeys(compared, read_values), "len": read_part}
     return Kind(listed.name, listed.schema, lookups, read, listed.write, orderable=False, readers=readers, long=True)
 
 
@@ -81,7 +86,7 @@ def _range_of(base: Kind) -> Kind:
         if bounds == _EMPTY and value.get("lower") is value.get("upper") is None:
             return field.range_type(empty=True)
         if bounds not in _BOUNDS:
-            raise ValidationError(f"bounds must be one of {', '.join(_BOUNDS)}, or {_EMPTY} for no value")
+            raise ValidationError(f"bounds must be one of {', '.join(_BOUNDS)}")
         lower, upper = (
             None if value.get(name) is None else read_end(field, value[name]) for name in ("lower", "upper")
         )
@@ -115,13 +120,17 @@ def _range_of(base: Kind) -> Kind:
     )  # fmt: skip
 
 
-def _read_pairs(field: AnyField, value: Any) -> dict[str, str | None]:
+def _read_pairs(field: AnyField, value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MAX_LIST_VALUES:
         raise ValidationError('must be an object of strings, as {"color": "red"}')
-    return {
-        kinds.TEXT.read(field, key): None if item is None else kinds.TEXT.read(field, item)
-        for key, item in value.items()
-    }
+    return {kinds.TEXT.read(field, key): kinds.TEXT.read(field, item) for key, item in value.items()}
+
+
+def _read_map(field: AnyField, value: Any) -> dict[str, str | None]:
+    """A map to store, whose values may be null. No row is compared with them."""
+    nulls = {key: None for key, item in value.items() if item is None} if isinstance(value, dict) else {}
+    pairs = value if not nulls else {key: item for key, item in value.items() if item is not None}
+    return {**_read_pairs(field, pairs), **dict.fromkeys((kinds.TEXT.read(field, key) for key in nulls), None)}
 
 
 def _read_keys(field: AnyField, value: Any) -> list[str]:
@@ -130,9 +139,9 @@ def _read_keys(field: AnyField, value: Any) -> list[str]:
 
 #: Without ``django.contrib.postgres`` among the installed apps the value is text, as the database writes it.
 HSTORE = Kind(
-    "string map", {}, ("contains", "has_key", "has_keys", "has_any_keys", "isnull"), _read_pairs, kinds.DATA.write,
+    "string map", {}, ("contains", "has_key", "has_keys", "has_any_keys", "isnull"), _read_map, kinds.DATA.write,
     orderable=False, long=True,
-    readers={"has_key": kinds.TEXT.read, "has_keys": _read_keys, "has_any_keys": _read_keys},
+    readers={"contains": _read_pairs, "has_key": kinds.TEXT.read, "has_keys": _read_keys, "has_any_keys": _read_keys},
 )  # fmt: skip
 
 _KINDS: Mapping[type[Any], Kind] = {
