@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
+from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -216,12 +217,61 @@ def delta(facts: Facts) -> Any:
     return [["DL", facts.airlines["DL"], len(facts.having(carrier="DL"))]]
 
 
+def flights_1545(facts: Facts) -> Any:
+    return [[row.pk, row.carrier] for row in sorted(facts.having(number=1545))][:50]
+
+
+def median_delay_of_united(facts: Facts) -> Any:
+    return [[float(median(row.arrival_delay for row in facts.having(carrier="UA") if row.arrival_delay is not None))]]
+
+
+def never_cancelled(facts: Facts) -> Any:
+    cancelled = {row.carrier for row in facts.having(status="cancelled")}
+    return [[code, facts.airlines[code]] for code in sorted(facts.airlines.keys() - cancelled)]
+
+
+def late_in_december(facts: Facts) -> Any:
+    late = [row for row in facts.flights if row.departs_at.date() >= date(2013, 12, 20)]
+    return [[len(late), sum(row.status == "cancelled" for row in late)]]
+
+
+# Those of the answers that would mislead.
+
+
+def planes_of(*manufacturers: str) -> Callable[[Facts], Any]:
+    """The number of planes that these have built."""
+    return lambda facts: [[sum(plane.manufacturer in manufacturers for plane in facts.planes.values())]]
+
+
+def since_the_fourth_of_july(facts: Facts) -> Any:
+    return [[sum(row.departs_at.date() >= date(2013, 7, 4) for row in facts.flights)]]
+
+
+def by_week(facts: Facts) -> Any:
+    weeks = Counter(tuple(row.departs_at.isocalendar())[:2] for row in facts.flights)
+    return [[*week, count] for week, count in sorted(weeks.items())]
+
+
+def mean_delay(facts: Facts) -> Any:
+    return [[mean(row.arrival_delay for row in facts.flights)]]
+
+
 # Those of the mistakes, where they are none of the above, and of the rows.
 
 
 def count(**values: Any) -> Callable[[Facts], Any]:
     """The number of flights with these values."""
     return lambda facts: [[len(facts.having(**values))]]
+
+
+def of_carriers(*codes: str) -> Callable[[Facts], Any]:
+    return lambda facts: [[sum(row.carrier in codes for row in facts.flights)]]
+
+
+def newest_plane(facts: Facts) -> Any:
+    known = [(-plane.year, key) for key, plane in facts.planes.items() if plane.year is not None]
+    year, key = min(known)
+    return [[key, -year]]
 
 
 def on_the_fourth_of_july(facts: Facts) -> Any:

@@ -206,7 +206,7 @@ QUESTIONS = (
             ),
         ),
         facts.week_days_and_weekends,
-        max_bytes=300,
+        max_bytes=400,
     ),
     Question(
         "How did the delays at JFK go with the wind, in the storm from 6 to 8 March?",
@@ -255,6 +255,55 @@ QUESTIONS = (
             "viewer" in answers[-1].text, re.search("read[ -]only|only read", answers[-1].text, re.I) is not None,
         ],
         user="viewer",
+    ),
+    Question(
+        "How many flights did United have from EWR? (a client that sends objects as texts)",
+        (aggregate("flight", filter='{"carrier": "UA", "origin": "EWR"}', measures='["count"]'),),
+        facts.count(carrier="UA", origin="EWR"),
+        max_bytes=200,
+    ),
+    Question(
+        "Which of the flights 1545 were longer than 500 miles? (a client that sends texts)",
+        (
+            find(
+                "flight", filter={"number": "1545", "distance__gt": "500"}, fields=["carrier"], limit="50",
+                total="true", order_by=["id"],
+            ),
+        ),
+        facts.flights_1545,
+        max_bytes=2_000,
+    ),
+    Question(
+        "What can be asked of airlines and planes?",
+        (Call("describe_models", {"models": ["flights.airline", "flights.plane"]}),),
+        lambda _: ["flights.airline", "flights.plane"],
+        max_bytes=7_000,
+        read=lambda answers: [
+            name for name, described in answers[-1].structured["models"].items() if described["fields"]
+        ],
+    ),
+    Question(
+        "How late is United at the median?",
+        (aggregate("flight", filter={"carrier": "UA"}, measures=["median:arrival_delay"]),),
+        facts.median_delay_of_united,
+        max_bytes=250,
+    ),
+    Question(
+        "Which carriers had no flight cancelled?",
+        (find("airline", filter={"not": {"flights": {"status": "cancelled"}}}, fields=["name"]),),
+        facts.never_cancelled,
+        max_bytes=900,
+    ),
+    Question(
+        "How many flights left on or after 20 December, and how many of them were cancelled?",
+        (
+            aggregate(
+                "flight", filter={"departs_at__gte": "2013-12-20"}, conditions={"off": {"status": "cancelled"}},
+                measures=["count", "count@off"],
+            ),
+        ),
+        facts.late_in_december,
+        max_bytes=200,
     ),
 )  # fmt: skip
 

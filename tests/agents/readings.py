@@ -37,7 +37,19 @@ def confirmation(answers: Answers) -> str:
     return found[1]
 
 
+def confirmation_of_change(answers: Answers) -> str:
+    """The token with which a change is confirmed."""
+    token: str = answers[-1].structured["confirm"]
+    return token
+
+
 # Answers.
+
+
+def of_preview(answers: Answers) -> Any:
+    """Whether a delete is previewed, or refused since other records would have to go first."""
+    said = answers[-1]
+    return said.structured.get("status") == "preview" or "would have to be deleted first" in said.text
 
 
 def nested(answers: Answers) -> Any:

@@ -22,7 +22,7 @@ def set_up() -> None:
         _create_database(connection.settings_dict)
     call_command("migrate", verbosity=0)
     call_command("load_flights", "--rows=all")
-    switch_on_tools(*ACTIONS)
+    switch_on_tools(*ACTIONS, "update_record", "delete_record")
     create_users()
     if connection.vendor == "postgresql":
         # As the server does by itself, but it may not have come to it yet.
@@ -33,7 +33,7 @@ def set_up() -> None:
 def tokens() -> dict[str, str]:
     """A new token for each of the demo's users. Those of the run before are deleted."""
     AccessToken.objects.filter(name=_TOKEN).delete()
-    return {user.username: token_of(user, name=_TOKEN) for user in User.objects.all()}
+    return {user.username: token_of(user, "read", "actions", "write", name=_TOKEN) for user in User.objects.all()}
 
 
 def _create_database(wanted: dict[str, Any]) -> None:
