@@ -75,7 +75,7 @@ def test_an_administrator_saves_a_call_and_an_agent_asks_it(users: Users, flight
         [tool] = [tool for tool in agent.list_tools() if tool["name"] == "departures"]
         assert tool["description"] == "Flights that leave an airport."
         assert tool["inputSchema"]["properties"]["origin"] == {
-            "title": "Origin", "type": "string", "description": "Code of the airport"
+            "type": "string", "description": "Code of the airport"
         }  # fmt: skip
         assert tool["inputSchema"]["required"] == ["origin"] and tool["annotations"]["readOnlyHint"]
         rows = agent.call("departures", origin="LGA").structured["rows"]

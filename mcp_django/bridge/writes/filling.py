@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
+from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.writes import states, values
 from mcp_django.bridge.writes.form_data import FormData
@@ -108,6 +109,8 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
     for name, value in given.items():
         with mistakes:
             one = form.fields.get(name)
+            if one is None and name in partners(form.rights.model).values() and _is_as_shown(form, name, value):
+                continue  # The currency of an amount, which stands in the same field of the form.
             if one is None:
                 raise InvalidQuery.one(
                     f"{place}.{name[:_MAX_NAME]}", unknown_name("field", name, list(form.fields)), name
@@ -307,6 +310,8 @@ def _write(
         value = given.get(name, bound.initial)
         if isinstance(bound.field, forms.ModelMultipleChoiceField):
             value = _offered(bound, value)
+        if name in given and value is not None and (currency := _currency_of(form, name)):
+            value = [value, currency]  # The two inputs of django-money, whose amounts keep their currency.
         try:
             data.write(bound, value)
         except Exception:
@@ -315,6 +320,13 @@ def _write(
             logger.warning("The form cannot show a value of %s", form.instance._meta.label, exc_info=True)
             what = [field_error(f"values.{name}", "holds a value that the form cannot show.")] if name in known else []
             raise ToolError(f"{NOT_SHOWN} Nothing was changed.", what) from None
+
+
+def _currency_of(form: Any, name: str) -> str:
+    """The currency of an amount of django-money: that of the row, or its field's own; empty for other fields."""
+    model: Any = type(getattr(form, "instance", None))
+    partner = partners(model).get(name) if hasattr(model, "_meta") else None
+    return str(getattr(form.instance, partner, "") or "") if partner else ""
 
 
 def _offered(bound: BoundField, value: Any) -> list[str]:

@@ -162,18 +162,28 @@ def _snapshot(row: models.Model) -> dict[str, Any]:
 
 
 class _Differing:
-    """Whether a column is to be written: its value is not the one that was read, or it was written since."""
+    """Whether a column is to be written: the row has not what was read, or it was written since.
+
+    A field's class may make another value of what the row has, as one that encrypts it. That is no reason to write it.
+    """
 
     def __init__(self, row: models.Model, values: dict[str, Any]) -> None:
-        self._using, self._key, self._values = row._state.db, row.pk, dict(values)
+        self._row, self._using, self._key, self._values = row, row._state.db, row.pk, dict(values)
 
     def __call__(self, using: str, key: Any, field: AnyField, value: Any) -> bool:
         name = field.attname
         is_read = using == self._using and key == self._key and name in self._values
-        if is_read and _is_same(self._values[name], _copy(value)):
+        if is_read and (_is_same(self._values[name], _copy(value)) or self._is_made_again(field, value)):
             return False
         self._values.pop(name, None)
         return True
+
+    def _is_made_again(self, field: AnyField, value: Any) -> bool:
+        """Whether the class of a field makes the value of what the row has had from the beginning."""
+        if type(field).pre_save is models.Field.pre_save or isinstance(field, models.FileField):
+            return False
+        is_untouched = _is_same(self._values[field.attname], _copy(getattr(self._row, field.attname)))
+        return is_untouched and _is_same(_copy(field.pre_save(self._row, False)), _copy(value))
 
 
 class _NoCopy:

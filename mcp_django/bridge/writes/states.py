@@ -84,7 +84,8 @@ def _value_of(row: models.Model, field: models.Field[Any, Any]) -> Any:
     value = getattr(row, field.attname)
     if hasattr(value, "resolve_expression"):
         return None  # The database computes it.
-    return None if value == "" and field.null and not field.empty_strings_allowed else value
+    may_be_empty = field.empty_strings_allowed or isinstance(field, models.JSONField)
+    return None if value == "" and field.null and not may_be_empty else value
 
 
 def _is_list(form: Any, name: str) -> bool:
@@ -238,6 +239,8 @@ def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
     """
     if isinstance(value, File):
         return value.name or None
+    if type(value).__module__.startswith(("djmoney.", "moneyed.")):
+        value = value.amount  # Its currency is another column.
     if value is None or (column.related is not None and column.hides_key and not _is_visible(column, value)):
         return None
     try:

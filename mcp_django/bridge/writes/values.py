@@ -213,6 +213,8 @@ def adjustment(one: WritableField, given: Any) -> str | None:
         made = bound.field.clean(bound.data)
     except ValidationError:
         return None  # The errors of the form say so.
+    if type(made).__module__.startswith(("djmoney.", "moneyed.")):
+        made = made.amount
     if made == given or str(made) == str(given) or (given in _NOTHING and made in _NOTHING):
         return None
     if isinstance(made, str) and isinstance(given, str) and _bare(made) == _bare(given):

@@ -173,7 +173,7 @@ REFUSED = [
     ({"places__overlap": {"lower": 1, "bounds": ["[)"]}}, "bounds must be one of [), [], (), (]."),
     ({"places__overlap": {"lower": [1]}}, "must be an integer."),
     ({"serials__contains": 2**63 - 1}, "is out of range."),
-    ({"open_days__contains": "yesterday"}, "must be a date, as 2013-01-31."),
+    ({"open_days__contains": "31.1.2013"}, "must be a date, as 2013-01-31."),
 ]
 
 

@@ -12,9 +12,12 @@ from typing import Any, TypeVar
 
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from simple_history.models import HistoricalRecords
 
 from mcp_django import MCPSite
+from mcp_django.core.db.stored_columns import stored_columns
+from mcp_django.test import MCPClient
 from tests.bridge.writes.lab.comparing import Laboratory, Outcome
 from tests.projects.writing.studio.models import (
     Clause,
@@ -31,6 +34,7 @@ from tests.projects.writing.studio.models import (
     Task,
     Title,
     Track,
+    Wardrobe,
 )
 
 F = TypeVar("F", bound=Callable[[Laboratory], None])
@@ -373,3 +377,46 @@ def test_a_row_is_deleted_with_its_translations(lab: Laboratory) -> None:
     title = Title.objects.language("en").create(title="The Wall")
 
     assert deleted(lab, title).rows["studio.titletranslation"] == []
+
+
+# Fields of packages.
+
+#: What is stored, as a package or another program writes it.
+STORED = {
+    "price": "1234567.89", "price_currency": "USD", "phone": "+4930123456", "days": "tu,mo", "body": " *x*\r\ny ",
+    "country": "NZ", "color": "#AbCdEf", "rich": "<p>a &amp; b</p>\n", "zone": "Europe/Berlin",
+    "split": "short\n\n<!-- split -->\n\nlong ", "data": '{"b": 1.0, "a": 9007199254740993}',
+}  # fmt: skip
+
+#: What packages compute anew at each save.
+DERIVED = ("_split_excerpt", "_body_rendered")
+
+
+def test_fields_of_packages_stay_to_the_byte(lab: Laboratory) -> None:
+    def stored() -> Any:
+        found = stored_columns(Wardrobe, [row.pk], "default")[str(row.pk)]
+        return {name: value for name, value in found.items() if name not in ("name", *DERIVED)}
+
+    row, wrong = Wardrobe.objects.create(name="a"), {}
+    with connection.cursor() as cursor:
+        columns = ", ".join(f"{name} = %s" for name in STORED)
+        cursor.execute(f"UPDATE studio_wardrobe SET {columns}", list(STORED.values()))
+    before = stored()
+    with MCPClient(lab.user, scopes=["read", "actions", "write"]) as agent:
+        record = agent.call("get_record", model="studio.wardrobe", id=str(row.pk)).structured
+        for name in ("name", *(name for name in STORED if name in record)):
+            values = {name: "b" if name == "name" else record[name]}
+            asked = {"model": "studio.wardrobe", "id": str(row.pk), "values": values}
+            shown = agent.call("update_record", **asked, raise_on_error=False)
+            if not shown.is_error:
+                shown = agent.call("update_record", **asked, confirm=shown.structured["confirm"], raise_on_error=False)
+            if shown.is_error or stored() != before:
+                wrong[name] = shown.text if shown.is_error else {k: v for k, v in stored().items() if v != before[k]}
+
+        assert not wrong, wrong
+        for name, value in (("price", "12.00"), ("days", ["mo"]), ("phone", "+4930654321"), ("country", "DE")):
+            asked = {"model": "studio.wardrobe", "id": str(row.pk), "values": {name: value}}
+            confirm = agent.call("update_record", **asked).structured["confirm"]
+            agent.call("update_record", **asked, confirm=confirm)
+    row.refresh_from_db()
+    assert (str(row.price), row.days, str(row.phone), row.country.code) == ("$12.00", ["mo"], "+4930654321", "DE")

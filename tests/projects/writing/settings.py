@@ -4,11 +4,19 @@ from tests.projects.base import *  # noqa: F403
 
 INSTALLED_APPS = [
     *INSTALLED_APPS,  # noqa: F405
+    "colorfield",
+    "django_ckeditor_5",
+    "django_countries",
+    "django_json_widget",
+    "djmoney",
     "guardian",
     "import_export",
+    "markupfield",
     "mptt",
+    "multiselectfield",
     "nested_admin",
     "parler",
+    "phonenumber_field",
     "reversion",
     "simple_history",
     "treebeard",
@@ -30,3 +38,4 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 #: The second is that of requests that come from no client of HTTP.
 ALLOWED_HOSTS = ["testserver", "localhost"]
 MCP = {"AUDIT": "off"}
+CKEDITOR_5_CONFIGS = {"default": {"toolbar": ["bold"]}}

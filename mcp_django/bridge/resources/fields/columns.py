@@ -141,6 +141,10 @@ class Column:
             # An empty value has no link, and is read as null too.
             empty = Q((f"{self.lookup_path}__isnull", True)) | Q((self.attname, self.kind.empty))
             return empty if value else ~empty
+        if lookup == "isnull" and isinstance(self.field, models.JSONField):
+            # The null of JSON is read as null too.
+            empty = Q((f"{self.lookup_path}__isnull", True)) | Q((self.attname, Value(None, models.JSONField())))
+            return empty if value else ~empty
         if self.related is None or not self.hides_key:
             return self.kind.compare(self.lookup_path, lookup, value)
         visible = self.related.rows()

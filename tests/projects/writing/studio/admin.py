@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import JSONField
+from django_json_widget.widgets import JSONEditorWidget
 from guardian.admin import GuardedModelAdmin
 from import_export.admin import ImportExportModelAdmin
 from mptt.admin import DraggableMPTTAdmin, MPTTModelAdmin
@@ -77,3 +79,8 @@ class SceneInline(NestedStackedInline):  # type: ignore[misc]
 @admin.register(models.Show)
 class ShowAdmin(NestedModelAdmin):  # type: ignore[misc]
     inlines = (SceneInline,)
+
+
+@admin.register(models.Wardrobe)
+class WardrobeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    formfield_overrides = {JSONField: {"widget": JSONEditorWidget}}

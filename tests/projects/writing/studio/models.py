@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from colorfield.fields import ColorField
 from django.db import models
+from django_ckeditor_5.fields import CKEditor5Field
+from django_countries.fields import CountryField
+from djmoney.models.fields import MoneyField
+from markupfield.fields import MarkupField
+from model_utils.fields import SplitField
 from mptt.models import MPTTModel, TreeForeignKey
+from multiselectfield import MultiSelectField
 from parler.models import TranslatableModel, TranslatedFields
+from phonenumber_field.modelfields import PhoneNumberField
 from simple_history.models import HistoricalRecords
+from timezone_field import TimeZoneField
 from treebeard.mp_tree import MP_Node
 
 
@@ -139,3 +148,18 @@ class Take(models.Model):
 
     def __str__(self) -> str:
         return self.note
+
+
+class Wardrobe(Named):
+    """Fields of packages that have widgets and values of their own."""
+
+    price = MoneyField(max_digits=14, decimal_places=2, default_currency="EUR", null=True, blank=True)
+    phone = PhoneNumberField(blank=True)
+    days = MultiSelectField(choices=[("mo", "Monday"), ("tu", "Tuesday")], max_length=30, blank=True)
+    body = MarkupField(default_markup_type="plain", blank=True)
+    country = CountryField(blank=True)
+    color = ColorField(blank=True)
+    rich = CKEditor5Field(blank=True)
+    zone = TimeZoneField(blank=True)
+    split = SplitField(blank=True)
+    data = models.JSONField(default=dict, blank=True)
