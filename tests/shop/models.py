@@ -1,6 +1,8 @@
 """Models with unusual features. None has migrations: the test database makes their tables."""
 
 import uuid
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 
 from django.contrib.contenttypes.fields import GenericForeignKey, GenericRelation
 from django.contrib.contenttypes.models import ContentType
@@ -475,3 +477,28 @@ class Repeated(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Pick(models.Model):
+    """A field with choices of each kind, and relations that have no name on the other side."""
+
+    size = models.IntegerField(choices=[(1, "small"), (2, "large")], null=True, blank=True)
+    ratio = models.FloatField(choices=[(0.5, "half"), (1.0, "whole")], null=True, blank=True)
+    price = models.DecimalField(
+        max_digits=6, decimal_places=2, choices=[(Decimal("1.50"), "low"), (Decimal(20), "high")], null=True, blank=True
+    )
+    is_sold = models.BooleanField(choices=[(True, "sold"), (False, "there"), (None, "unknown")], null=True, blank=True)
+    colour = models.CharField(max_length=9, choices=[("Warm", [("red", "Red")]), ("Cold", [("b", "Blue")])], blank=True)
+    number = models.CharField(max_length=9, choices=[("01", "one"), ("2", "two")], blank=True)
+    day = models.DateField(choices=[(date(2024, 1, 31), "the last")], null=True, blank=True)
+    moment = models.DateTimeField(choices=[(datetime(2024, 1, 31, 8, 30, tzinfo=UTC), "then")], null=True, blank=True)
+    clock = models.TimeField(choices=[(time(8, 30), "early")], null=True, blank=True)
+    span = models.DurationField(choices=[(timedelta(days=1, hours=2), "a day")], null=True, blank=True)
+    uid = models.UUIDField(choices=[(uuid.UUID(int=7), "seven")], null=True, blank=True)
+    data = models.JSONField(choices=[({"a": 1}, "object"), ([1], "list"), ("x", "text")], null=True, blank=True)
+    supplier = models.ForeignKey(Supplier, models.SET_NULL, null=True, blank=True, related_name="+")
+    tags = models.ManyToManyField(Tag, related_name="+", blank=True)
+    near = models.ManyToManyField("self", blank=True)
+
+    def __str__(self) -> str:
+        return f"pick {self.pk}"

@@ -25,6 +25,7 @@ from mcp_django.bridge.completion import (
 )
 from mcp_django.bridge.resources import catalog, uris
 from mcp_django.bridge.resources.aggregates import groups, measures
+from mcp_django.bridge.resources.fields.choices import choices_of
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.fields.kinds import BOOLEAN, INTEGER, TEXT, UUID, Kind
@@ -34,7 +35,6 @@ from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.policy.searching import search_condition
 from mcp_django.bridge.resources.reading import templates, values
-from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.core.compat.connections import has_uuid_type, integer_range
 from mcp_django.core.db.bounds import fetch
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.permissions import Decision
 from mcp_django.bridge.resources import rules
+from mcp_django.bridge.resources.fields import choices
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
@@ -188,9 +189,9 @@ def _example_of_rows(model: ModelRights) -> JSON:
 
 def _condition(column: Column) -> JSON | None:
     """A useful condition on the column."""
-    choices = [value for value, _ in column.field.flatchoices or () if value not in (None, "")]
-    if choices and "exact" in column.kind.lookups:
-        return {column.name: column.kind.write(choices[0])}
+    listed = choices.listed(column.field, column.field.flatchoices or ())
+    if "exact" in column.kind.lookups and (values := [value for value, _ in listed if value != ""]):
+        return {column.name: choices.written(column.field, column.kind, values[0])}
     lookup, value = _SAMPLES.get(column.kind, ("", None))
     return {f"{column.name}__{lookup}": value} if lookup and not column.field.primary_key else None
 

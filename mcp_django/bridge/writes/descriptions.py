@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html import unescape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
-from mcp_django.bridge.writes.form_data import flat_choices
 from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
@@ -128,14 +126,8 @@ def _choices(one: WritableField, field: Any) -> JSON:
         return {"enum": [str(field.prepare_value(row)) for row in offered if str(row.pk) in seen]}
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return {}
-    found = list(islice(_values(field.choices), _MAX_CHOICES + 1))
+    found = [shown for _, shown, _ in islice(values.choices_of(one), _MAX_CHOICES + 1)]
     return {} if len(found) > _MAX_CHOICES else {"enum": found}
-
-
-def _values(choices: Any) -> Iterator[Any]:
-    """The values of choices as JSON, without an empty one."""
-    values = (value for value, _ in flat_choices(choices) if value not in (None, ""))
-    return (value if isinstance(value, int | float) else str(value) for value in values)
 
 
 def _plain(text: Any) -> str:

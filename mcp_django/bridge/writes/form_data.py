@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from html.parser import HTMLParser
 from typing import Any
 
 from django import forms
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
+from django.core.exceptions import ValidationError
 from django.forms.boundfield import BoundField
 from django.forms.models import ModelChoiceIterator
 from django.forms.widgets import ChoiceWidget
@@ -45,7 +47,7 @@ class FormData:
         if is_disabled(bound):
             return
         with moments_in_utc(field):
-            self._write(field.widget, bound.html_name, field.prepare_value(value))
+            self._write(field.widget, bound.html_name, field.prepare_value(_option(field, value)))
             if field.show_hidden_initial:
                 self._write(field.hidden_widget(), bound.html_initial_name, field.prepare_value(bound.initial))
 
@@ -83,7 +85,9 @@ class FormData:
                 if widget.check_test(value):
                     self.add(name, widget.format_value(value) or "on")
             case ChoiceWidget():
-                chosen = widget.format_value(value)
+                # A list may be one choice of many: the widget would take it for several.
+                is_one = isinstance(value, list | tuple) and not widget.allow_multiple_selected
+                chosen = widget.format_value([value] if is_one else value)
                 chosen = list(chosen) if isinstance(chosen, list | tuple | set) else [chosen]
                 if widget.allow_multiple_selected:
                     self.add(name, *chosen)
@@ -104,6 +108,18 @@ class FormData:
         html = widget.render(name, value, attrs={"id": f"id_{name}"})
         for sent, values in Inputs(html).values.items():
             self.add(sent, *values)
+
+
+def _option(field: Any, value: Any) -> Any:
+    """The choice that stands for the value. A widget finds it by its text, and a value has several: 20 and 20.00."""
+    if not isinstance(field, forms.TypedChoiceField) or value in field.empty_values:
+        return value
+    options = [option for option, _ in flat_choices(field.choices) if option not in field.empty_values]
+    if str(value) in map(str, options):
+        return value
+    with suppress(ValueError, TypeError, ValidationError):
+        return next((option for option in options if field.coerce(option) == value), value)
+    return value
 
 
 def _unchosen(choices: Any) -> str:

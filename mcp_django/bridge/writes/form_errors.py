@@ -15,11 +15,12 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.utils.html import strip_tags
 
+from mcp_django.bridge.resources.fields.choices import as_text
 from mcp_django.bridge.resources.fields.unreadable import unreadable_names
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.tools.action_responses import read_messages
+from mcp_django.bridge.writes import values
 from mcp_django.bridge.writes.filling import GivenForm
-from mcp_django.bridge.writes.form_data import flat_choices
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.core.hooks import call_hook
@@ -28,7 +29,7 @@ from mcp_django.protocol.unknown_names import allowed_names, did_you_mean, neare
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
-    from mcp_django.bridge.writes.fields import WritableForm, WritableInline
+    from mcp_django.bridge.writes.fields import WritableField, WritableForm, WritableInline
     from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import FormPage
     from mcp_django.exchange.requests import MCPRequest
@@ -77,8 +78,8 @@ def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterato
                 is_hidden = True
                 continue
             place = given.place if name == "__all__" else f"{given.place}.{name}"
-            if error.code == "invalid_choice" and name in given.values and (choices := _choices_of(form, name)):
-                yield _no_choice(place, name, given.values[name], choices)
+            if error.code == "invalid_choice" and name in given.values and (choices := _choices_of(known, name)):
+                yield _no_choice(place, known.fields[name], given.values[name], choices)
                 continue
             for text in _texts_of(error, form, known.rights):
                 stored = given.form.form.initial.get(name)
@@ -103,24 +104,24 @@ def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[F
                 yield from (field_error(place, text) for text in one.messages)
 
 
-def _choices_of(form: Any, name: str) -> dict[str, str]:
-    """The choices of a field that has a list of its own, by their values; empty where rows are the choices."""
-    field = form.fields[name]
-    if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
-        return {}
-    return {str(value): str(label) for value, label in flat_choices(field.choices) if value not in (None, "")}
+def _choices_of(form: WritableForm, name: str) -> dict[str, str]:
+    """The labels of the choices of a field that has a list of its own; empty where rows are the choices."""
+    return {as_text(shown): str(label) for _, shown, label in values.choices_of(form.fields[name])}
 
 
-def _no_choice(place: str, name: str, given: Any, choices: Mapping[str, str]) -> FieldError:
+def _no_choice(place: str, one: WritableField, given: Any, choices: Mapping[str, str]) -> FieldError:
     """The error of a value that is none of the choices, with the nearest of them."""
-    wrong = [str(one) for one in (given if isinstance(given, list) else [given]) if str(one) not in choices]
+    shown = values.as_shown(one, given)
+    are_several = isinstance(shown, list) and isinstance(one.bound.field, forms.MultipleChoiceField)
+    wrong = [text for text in map(as_text, shown if are_several else [shown]) if text not in choices]
     known = {value: [value, label] for value, label in choices.items()}
-    shown = {value if label == value else f"{value}, {label}": value for value, label in choices.items()} | {
+    labelled = {value if label == value else f"{value}, {label}": value for value, label in choices.items()} | {
         value: value for value in choices
     }
-    near = [shown.get(one, one) for one in nearest_values(wrong[0], known)] if wrong else []
-    said = " or ".join(repr(one[:_MAX_CHOICE]) for one in wrong) or repr(given)
-    return field_error(place, f"{name} has no choice {said}.{did_you_mean(near)} {allowed_names(list(choices))}", given)
+    near = [labelled.get(text, text) for text in nearest_values(wrong[0], known)] if wrong else []
+    said = " or ".join(repr(text[:_MAX_CHOICE]) for text in wrong) or repr(shown)
+    hint = f"{did_you_mean(near)} {allowed_names(list(choices))}"
+    return field_error(place, f"{one.name} has no choice {said}.{hint}", shown)
 
 
 # Other rows with the same value.

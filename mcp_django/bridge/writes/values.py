@@ -6,7 +6,7 @@ import base64
 import binascii
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -19,19 +19,21 @@ from django.utils.text import get_valid_filename
 from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
-from mcp_django.bridge.resources.fields import kinds
+from mcp_django.bridge.resources.fields import choices, kinds
 from mcp_django.bridge.resources.fields.field_kinds import kind_of
 from mcp_django.bridge.resources.fields.kinds import Kind
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.reading import files
 from mcp_django.bridge.uploads.files import NO_UPLOAD, StoredUpload, open_upload
+from mcp_django.bridge.writes.form_data import flat_choices
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.bridge.writes.fields import WritableField
+    from mcp_django.types import AnyField
 
 #: A file in a call. Larger ones are uploaded, or named by a link.
 MAX_FILE_BYTES = 16_384
@@ -97,9 +99,43 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
     if one.field is None and isinstance(form_field, forms.ModelChoiceField):
         return value if isinstance(value, int) else _text(value)
     kind = kind_in(one)
+    is_choice = isinstance(form_field, forms.ChoiceField) and not isinstance(form_field, forms.MultipleChoiceField)
+    if is_choice and kind is not None and one.field is not None:
+        return _choice(one, one.field, kind, value)
     if kind is None or (isinstance(form_field, forms.MultiValueField) and one.field is None and kind is kinds.TEXT):
         raise ValidationError("cannot be given by an agent. A person can fill it in in the admin")
     return _text(value) if kind is kinds.TEXT else kind.read(one.field or _ANY_FIELD, value)
+
+
+def choices_of(one: WritableField) -> Iterator[tuple[Any, Any, Any]]:
+    """Each choice of a field that has a list of its own: as the form has it, in JSON as agents know it, its label."""
+    form_field: Any = one.bound.field
+    if not isinstance(form_field, forms.ChoiceField) or isinstance(form_field, forms.ModelChoiceField):
+        return
+    for value, label in flat_choices(form_field.choices):
+        if value in (None, ""):
+            continue
+        yield value, as_shown(one, value), label
+
+
+def as_shown(one: WritableField, value: Any) -> Any:
+    """A value of a field, or a list of them, in JSON."""
+    if isinstance(one.bound.field, forms.MultipleChoiceField) and isinstance(value, list):
+        return [each if isinstance(each, int | float) else str(each) for each in value]
+    kind = kind_in(one)
+    if one.field is not None and kind is not None:
+        return choices.written(one.field, kind, value)
+    return value if isinstance(value, int | float) else str(value)
+
+
+def _choice(one: WritableField, field: AnyField, kind: Kind, given: Any) -> Any:
+    """The value of the choice that is given as it is described, or else what is given. Raises ValidationError."""
+    for value, shown, _ in choices_of(one):
+        if choices.as_text(given) == choices.as_text(shown):
+            return choices.stored(field, value)
+    if kind is kinds.DATA:
+        return given
+    return _text(given) if kind is kinds.TEXT else kind.read(field, given)
 
 
 def _with_numbers_of(stored: Any, given: Any) -> Any:
@@ -195,6 +231,8 @@ _PAST_WIDGETS = frozenset({"ArrayField", "RangeField"})
 
 def writes_past_widget(field: Any) -> bool:
     """Whether a given value is put into the row itself, once the form has accepted what its widget makes of it."""
+    if isinstance(field, models.JSONField) and field.choices:
+        return True  # A list of choices makes a text of each.
     classes = (cls for cls in type(field).__mro__ if cls.__module__.startswith("django.contrib.postgres.fields."))
     return any(cls.__name__ in _PAST_WIDGETS for cls in classes)
 

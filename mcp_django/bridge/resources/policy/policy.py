@@ -156,7 +156,8 @@ class ModelRights:
             related = self._related(field.related_model)
             if related is not None and related.has_rows and self.shows_relation(field):
                 found[field.name] = Relation(field.name, related, field, forward=True, links=self._links(field))
-        for reverse in opts.related_objects:
+        # Django lists relations of many to many here even if they have no name: related_name="+".
+        for reverse in (one for one in opts.related_objects if not one.hidden):
             related = None if reverse.name in self.excluded else self._related(reverse.related_model)
             # This side shows only what the other side shows.
             if related is not None and related.has_rows and related.shows_relation(reverse.field):

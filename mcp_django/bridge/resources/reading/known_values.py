@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp_django.bridge.resources.fields.choices import choices_of
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.errors import Mistakes
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys, without
 from mcp_django.bridge.resources.reading.near_values import Sought
-from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import TooSlow

@@ -9,6 +9,7 @@ from django.utils import timezone, translation
 from django.utils.functional import Promise
 
 from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.fields.choices import choices_of
 from mcp_django.bridge.resources.fields.columns import MAX_RELATED, Column, Computed, RelatedRows
 from mcp_django.bridge.resources.fields.date_parts import WEEK_DAYS
 from mcp_django.bridge.resources.fields.indexes import is_indexed
@@ -108,11 +109,6 @@ def _listed_choices(column: Column) -> dict[str, str]:
     """The choices of a column, unless they are too many."""
     choices = choices_of(column)
     return choices if len(choices) <= _MAX_CHOICES else {}
-
-
-def choices_of(column: Column) -> dict[str, str]:
-    """The label of each choice, by its stored value."""
-    return {str(value): str(label) for value, label in column.field.flatchoices or ()}
 
 
 def record_fields(rights: ModelRights) -> list[str]:

@@ -11,13 +11,13 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from mcp_django.bridge.resources.fields.choices import choices_of
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.indexes import is_indexed
 from mcp_django.bridge.resources.fields.kinds import INTEGER, TEXT, UUID
 from mcp_django.bridge.resources.fields.unreadable import UNREADABLE
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
-from mcp_django.bridge.resources.reading.schema import choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values, write
 from mcp_django.core.db.bounds import bounded
 from mcp_django.core.db.column_paths import is_in
