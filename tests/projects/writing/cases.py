@@ -24,8 +24,10 @@ from tests.projects.writing.studio.models import (
     Contract,
     Folder,
     Genre,
+    Lamp,
     Place,
     Poll,
+    Prop,
     Scene,
     Section,
     Show,
@@ -370,6 +372,26 @@ def test_a_node_is_deleted_with_those_below_it(lab: Laboratory) -> None:
     Section.add_root(name="strings").add_child(name="violins")
 
     assert deleted(lab, Section.objects.get(name="strings")).of(Section) == []
+
+
+def test_the_preview_counts_the_nodes_below(lab: Laboratory) -> None:
+    strings = Section.add_root(name="strings")
+    strings.add_child(name="violins").add_child(name="first violins")
+
+    with MCPClient(lab.user, scopes=["read", "write"]) as agent:
+        shown = agent.call("delete_record", model="studio.section", ids=[str(strings.pk)]).structured
+
+    assert shown["deleted"] == {"studio.section": 3}
+
+
+def test_a_row_that_belongs_to_a_class_below_is_deleted_as_one_of_that_class(lab: Laboratory) -> None:
+    lamp = Lamp.objects.create(name="lamp")
+
+    with MCPClient(lab.user, scopes=["read", "write"]) as agent:
+        refused = agent.call("delete_record", model="studio.prop", ids=[str(lamp.pk)], raise_on_error=False)
+
+    assert refused.text == "The admin deletes it as a studio.lamp: name that model. Nothing was changed."
+    assert deleted(lab, lamp).of(Prop) == []
 
 
 def test_a_row_is_deleted_with_its_translations(lab: Laboratory) -> None:

@@ -17,6 +17,7 @@ INSTALLED_APPS = [
     "nested_admin",
     "parler",
     "phonenumber_field",
+    "polymorphic",
     "reversion",
     "simple_history",
     "treebeard",

@@ -8,6 +8,7 @@ from import_export.admin import ImportExportModelAdmin
 from mptt.admin import DraggableMPTTAdmin, MPTTModelAdmin
 from nested_admin import NestedModelAdmin, NestedStackedInline, NestedTabularInline
 from parler.admin import TranslatableAdmin
+from polymorphic.admin import PolymorphicChildModelAdmin, PolymorphicParentModelAdmin
 from reversion.admin import VersionAdmin
 from simple_history.admin import SimpleHistoryAdmin
 from treebeard.admin import TreeAdmin
@@ -51,6 +52,17 @@ class PollAdmin(SimpleHistoryAdmin):
 @admin.register(models.Section)
 class SectionAdmin(TreeAdmin):
     form = movenodeform_factory(models.Section)
+
+
+@admin.register(models.Prop)
+class PropAdmin(PolymorphicParentModelAdmin):
+    base_model = models.Prop
+    child_models = (models.Lamp,)
+
+
+@admin.register(models.Lamp)
+class LampAdmin(PolymorphicChildModelAdmin):
+    base_model = models.Lamp
 
 
 @admin.register(models.Step)

@@ -13,6 +13,7 @@ from mptt.models import MPTTModel, TreeForeignKey
 from multiselectfield import MultiSelectField
 from parler.models import TranslatableModel, TranslatedFields
 from phonenumber_field.modelfields import PhoneNumberField
+from polymorphic.models import PolymorphicModel
 from simple_history.models import HistoricalRecords
 from timezone_field import TimeZoneField
 from treebeard.mp_tree import MP_Node
@@ -148,6 +149,19 @@ class Take(models.Model):
 
     def __str__(self) -> str:
         return self.note
+
+
+class Prop(PolymorphicModel):
+    """With django-polymorphic."""
+
+    name = models.CharField(max_length=60)
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class Lamp(Prop):
+    watts = models.IntegerField(default=0)
 
 
 class Wardrobe(Named):
