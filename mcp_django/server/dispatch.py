@@ -29,7 +29,6 @@ from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     AnswerTooLong,
     InsufficientScope,
-    InternalError,
     InvalidParams,
     LimitExceeded,
     MethodNotFound,
@@ -113,11 +112,8 @@ def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
     except InsufficientScope as error:
         return _step_up(exchange, error)
     except Exception as error:
-        why = error if isinstance(error, MCPError) else InternalError()
-        # A handler whose query was stopped may fail in any way, and that is not logged.
-        if exchange.cancellation.expired and isinstance(why, RequestCancelled | InternalError):
-            why = RequestTimedOut()
-        elif why is not error and not exchange.cancellation.cancelled:
+        why = trail.error_of(exchange, error)
+        if not isinstance(error, MCPError) and not exchange.cancelled:
             logger.exception("%s failed", exchange.method)
         if exchange.usage.is_done:
             return Reply(_encoded(exchange, METHODS[exchange.method], done_in_spite_of(why)))

@@ -91,11 +91,17 @@ def fail(exchange: Exchange, error: BaseException) -> None:
     if isinstance(error, InputRequired):
         usage.outcome = Call.Outcome.ASKED.value
         return
-    if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
-        error = RequestTimedOut()
-    usage.error = _without_frames(error) if isinstance(error, MCPError) else InternalError()
+    usage.error = _without_frames(error_of(exchange, error))
     usage.outcome = _outcome_of(usage.error).value
     usage.reason = usage.refusal or usage.error.reason
+
+
+def error_of(exchange: Exchange, error: BaseException) -> MCPError:
+    """What the client is told of an error. A handler whose statement was stopped may fail in any way."""
+    why = error if isinstance(error, MCPError) else InternalError()
+    if not exchange.cancelled or not isinstance(why, RequestCancelled | InternalError):
+        return why
+    return RequestTimedOut() if exchange.cancellation.expired else RequestCancelled()
 
 
 def _without_frames(error: MCPError) -> MCPError:

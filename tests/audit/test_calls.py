@@ -9,8 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib import admin as django_admin
+from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
+from django.db import transaction
 from django.http import HttpRequest
 
 from demo_project.flights.models import Flight
@@ -22,10 +25,11 @@ from tests.axes import DUPLEX
 from tests.bridge.uploads.conftest import Uploader, read_file
 from tests.bridge.writes.conftest import Writer
 from tests.end_to_end.servers import wait_for
+from tests.shop.models import Tag
 from tests.support.base import LEGACY, MODERN, wanted_of
 from tests.support.data import Users, make_flights, switch_on, token_of
 from tests.support.declared import Declared
-from tests.support.peers import DuplexPeer, Peer, Peers, meta
+from tests.support.peers import ASGIPeer, DuplexPeer, Peer, Peers, meta
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -344,3 +348,71 @@ def test_a_cancelled_call_has_a_line(peers: Peers, users: Any, declared: Declare
     opened.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
 
     wait_for(lambda: rows("name", "outcome") == [{"name": "wait", "outcome": "cancelled"}], "the line")
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("kind", ["function", "action", "write"])
+@pytest.mark.django_db(transaction=True)
+def test_the_line_of_a_call_whose_client_has_left_says_whether_it_was_done(
+    peers: Peers, users: Users, declared: Declared, rows: Rows, kind: str, is_committed: bool
+) -> None:
+    reached, left = threading.Event(), threading.Event()
+
+    def change(save: Callable[[], Any]) -> None:
+        def meet() -> None:
+            reached.set()
+            assert left.wait(60)
+
+        with transaction.atomic():
+            if not (is_committed or left.is_set()):
+                meet()
+                # The database takes no statement any more, once the server has noticed.
+                wait_for(Tag.objects.filter(name="made").exists, "the end")
+            save()
+            transaction.on_commit(meet)
+
+    def make(request: HttpRequest) -> str:
+        """Make a tag."""
+        change(lambda: Tag.objects.create(name="made"))
+        return "made"
+
+    class TagAdmin(ModelAdmin):  # type: ignore[type-arg]
+        actions = ("make",)
+
+        @django_admin.action
+        def make(self, request: HttpRequest, queryset: Any) -> None:
+            change(lambda: Tag.objects.create(name="made"))
+
+        def save_model(self, request: HttpRequest, obj: Any, *args: Any) -> None:
+            change(obj.save)
+
+    Tag.objects.create(name="one")
+    declared.tool(make, destructive=False)
+    declared.admin(Tag, TagAdmin)
+    switch_on("shop_tag_make", *(tool.name for tool in WRITE_TOOLS))
+    peer = peers(token_of(users.admin, "read", "actions", "write"))
+    assert isinstance(peer, ASGIPeer)
+    values: dict[str, Any] = {"model": "shop.tag", "values": {"name": "made"}}
+    if kind == "write":
+        shown = peer.result(MODERN, "tools/call", {"name": "create_record", "arguments": values})
+        values["confirm"] = shown["structuredContent"]["confirm"]
+    called = {
+        "function": ("make", {}),
+        "action": ("shop_tag_make", {"ids": ["one"]}),
+        "write": ("create_record", values),
+    }
+    name, arguments = called[kind]
+
+    call = peer.begin("tools/call", {"name": name, "arguments": arguments})
+    assert reached.wait(60)
+    peer.loop.run(call.disconnect("http.disconnect"))
+    left.set()
+
+    previews = [{"name": name, "outcome": "done"}] if kind == "write" else []
+    expected = [*previews, {"name": name, "outcome": "done" if is_committed else "cancelled"}]
+    wait_for(lambda: rows("name", "outcome") == expected, "the line")
+    assert Tag.objects.filter(name="made").exists() is is_committed
+    if kind == "write":
+        again = peer.result(MODERN, "tools/call", {"name": "create_record", "arguments": values})
+        assert again["structuredContent"].get("replayed", False) is is_committed

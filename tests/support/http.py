@@ -178,9 +178,19 @@ class ASGIPeer(HTTPPeer):
     def http(self, method: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answered:
         return self.loop.run(self._exchange(self.scope(method, self.headers(headers)), body))
 
-    async def _exchange(self, scope: Message, body: bytes) -> Answered:
+    def begin(self, method: str, params: Message) -> ASGICall:
+        """A request of the modern revision, whose answer is not waited for."""
+        params = {**params, "_meta": meta()}
+        body = json.dumps({"jsonrpc": "2.0", "id": next(self.ids), "method": method, "params": params}).encode()
+        return self.loop.run(self._begin(self.scope("POST", self.headers(self.modern_headers(method, params))), body))
+
+    async def _begin(self, scope: Message, body: bytes) -> ASGICall:
         call = ASGICall(self.application, scope)
         await call.inbox.put({"type": "http.request", "body": body, "more_body": False})
+        return call
+
+    async def _exchange(self, scope: Message, body: bytes) -> Answered:
+        call = await self._begin(scope, body)
         start = await call.receive()
         chunks = []
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,7 @@ from django.http import HttpRequest
 from mcp_django import site, tool
 from tests.axes import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
-from tests.support.peers import MODERN, ASGICall, ASGIPeer, DuplexPeer, Peers, meta
+from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
 
 pytestmark = [pytest.mark.every_database, pytest.mark.every_transport]
 
@@ -93,23 +92,13 @@ def test_a_cancelled_call_stops_its_query_and_is_not_answered(
 def test_a_modern_client_that_goes_away_stops_its_query(peers: Peers, users: Any, slow: SlowTool) -> None:
     peer = peers(token_of(users.admin))
     assert isinstance(peer, ASGIPeer)
-    call = peer.loop.run(_begin(peer))
+    call = peer.begin("tools/call", CALL)
     assert slow.started.wait(30)
 
     peer.loop.run(call.disconnect("http.disconnect"))
 
     assert slow.ended.wait(30)
     assert isinstance(slow.error, DatabaseError)
-
-
-async def _begin(peer: ASGIPeer) -> Any:
-
-    params = {**CALL, "_meta": meta()}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    headers = peer.headers(peer.modern_headers("tools/call", params))
-    call = ASGICall(peer.application, peer.scope("POST", headers))
-    await call.inbox.put({"type": "http.request", "body": body, "more_body": False})
-    return call
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
