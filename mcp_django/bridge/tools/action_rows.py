@@ -144,15 +144,15 @@ def _refused(message: str) -> ToolError:
 
 
 def preview(
-    model_mcp: ModelMCP, request: MCPRequest, what: JSON, chosen: ChosenRows, changes: Sequence[str]
+    model_mcp: ModelMCP, request: MCPRequest, conditions: JSON, chosen: ChosenRows, changes: Sequence[str]
 ) -> list[str]:
     """How many rows there are, the first columns of some of them, and what is there now, in lines. Raises TooSlow.
 
-    ``what``: the filter that has found them, or their ids. ``changes``: the columns that will be changed, if known.
+    ``conditions``: the filter that has found them; empty where they were named by ids. ``changes``: the columns that
+    will be changed, if known.
     """
     rights, keys = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label), chosen.keys
-    label, conditions = model_mcp.label, {} if what.keys() == {"ids"} else what
-    rows_ = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {label}"
+    rows_ = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {model_mcp.label}"
     matching = f" match{'es' if len(keys) == 1 else ''} the filter" if conditions else ""
     lines = [f"{rows_}{matching}. Nothing was changed.", *chosen.notes]
     if rights is None or not finds_rows(rights):

@@ -195,7 +195,7 @@ class AdminActionTool(BaseTool):
         rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
         if rights is not None and finds_rows(rights):
             return schema
-        return {**schema, "properties": {"ids": schema["properties"]["ids"]}}
+        return {**schema, "properties": {name: one for name, one in schema["properties"].items() if name != "filter"}}
 
     @cached_property
     def _input(self) -> Schema:
@@ -259,22 +259,22 @@ class AdminActionTool(BaseTool):
             find = partial(of_filter, self.model_mcp, self._admin, request, conditions)
             asked = {"model": self.model_mcp.label, "filter": conditions}
             with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
-                return self._act_once_shown(exchange, find, conditions, token)
+                return self._act_once_shown(exchange, find, "filter", conditions, token)
         find = partial(of_ids, self.model_mcp, self._admin, request, ids)
         if token is not None or (len(ids) > _MANY and not self.annotations.read_only):
-            return self._act_once_shown(exchange, find, {"ids": sorted(map(str, ids))}, token)
+            return self._act_once_shown(exchange, find, "ids", sorted(map(str, ids)), token)
         chosen = find()
         return self._act(exchange, lambda: chosen)
 
     def _act_once_shown(
-        self, exchange: Exchange, find: Callable[[], ChosenRows], what: JSON, token: str | None
+        self, exchange: Exchange, find: Callable[[], ChosenRows], argument: str, what: Any, token: str | None
     ) -> JSON:
-        """Show the rows, or act on those that the token confirms. ``what`` names them. Raises ToolError and TooSlow."""
+        """Show the rows that an argument names, or act on those that the token confirms. Raises ToolError, TooSlow."""
         if token is None:
             found = find()
             acts_at_once = self.annotations.read_only and found.keys
-            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, what, found)
-        confirmation = confirmations.read(exchange, [self.name, what], token, again=_AGAIN)
+            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, argument, what, found)
+        confirmation = confirmations.read(exchange, [self.name, argument, what], token, again=_AGAIN)
         nonces.forget_expired()
 
         def confirmed() -> ChosenRows:
@@ -287,12 +287,13 @@ class AdminActionTool(BaseTool):
 
         return self._act(exchange, confirmed, nonces.database())
 
-    def _show(self, exchange: Exchange, what: JSON, chosen: ChosenRows) -> JSON:
+    def _show(self, exchange: Exchange, argument: str, what: Any, chosen: ChosenRows) -> JSON:
         """The rows, and the token that acts on them if there are any."""
-        lines = preview(self.model_mcp, exchange.request, what, chosen, self.changes)
+        conditions = what if argument == "filter" else {}
+        lines = preview(self.model_mcp, exchange.request, conditions, chosen, self.changes)
         if chosen.keys:
-            token = confirmations.issue(exchange, [self.name, what], _named(chosen.keys))
-            minutes, argument = confirmations.SECONDS // 60, "ids" if what.keys() == {"ids"} else "filter"
+            token = confirmations.issue(exchange, [self.name, argument, what], _named(chosen.keys))
+            minutes = confirmations.SECONDS // 60
             lines.append(
                 f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same {argument} and "
                 f'"confirm": "{token}".'
@@ -357,7 +358,7 @@ def _check_has_run(response: Any) -> None:
     if isawaitable(response) or isgenerator(response) or isasyncgen(response):
         if iscoroutine(response):
             response.close()
-        raise ToolError("The action is asynchronous, and the admin does not run it. Nothing was changed.")
+        raise ToolError("The admin runs no line of this action: it is a coroutine or a generator. Nothing was changed.")
 
 
 def _detail_of(error: Exception) -> str:

@@ -11,7 +11,7 @@ from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields import choices
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.days import Days
-from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.fields.indexes import is_indexed
 from mcp_django.bridge.resources.fields.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
 from mcp_django.bridge.resources.policy import ways
@@ -92,13 +92,19 @@ class DescribeModels(QueryTool):
         return {"type": "object", "properties": properties}
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        if "model" in arguments:
+        labels, app = list(arguments.get("models", ())), arguments.get("app")
+        if app is not None and (labels or "model" in arguments):
+            raise InvalidQuery.one("app", "stands alone: leave it out, or leave out the models.", app)
+        if "model" in arguments and not labels:
             described = _described(exchange, self._model(rights, arguments["model"]))
             described["watching"] = _WATCHING
             return structured_result(described)
-        labels, app = arguments.get("models", ()), arguments.get("app")
-        models = [self._model(rights, label) for label in dict.fromkeys(labels)]
-        if app is not None and not models:
+        mistakes, models = Mistakes(), []
+        for label in dict.fromkeys([*filter(None, [arguments.get("model")]), *labels]):
+            with mistakes:
+                models.append(self._model(rights, label, "models"))
+        mistakes.raise_any()
+        if app is not None:
             of_app = [model for model in rights.models() if model.model._meta.app_label == app]
             models = of_app if len(of_app) <= _MAX_DESCRIBED else []
         if models:

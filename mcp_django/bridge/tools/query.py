@@ -197,14 +197,14 @@ class QueryTool(BaseTool):
     def _is_there(self, request: MCPRequest, label: str) -> bool:
         return self._rights(request).of_label(label) is not None
 
-    def _model(self, rights: Rights, label: str) -> ModelRights:
+    def _model(self, rights: Rights, label: str, argument: str = "model") -> ModelRights:
         found = rights.of_label(label.lower())
         if found is None:
             check_scopes(rights.request, partial(self._is_there, rights.request, label.lower()))
-            raise InvalidQuery.one("model", unknown_name("model", label, self._labels(rights)), label)
+            raise InvalidQuery.one(argument, unknown_name("model", label, self._labels(rights)), label)
         if not ways.has(found, self.way):
             instead = ": ask aggregate_records" if ways.is_open(found, "aggregate") else ""
-            raise InvalidQuery.one("model", f"rows of {found.label} are shown in groups alone{instead}.", label)
+            raise InvalidQuery.one(argument, f"rows of {found.label} are shown in groups alone{instead}.", label)
         return found
 
     def _labels(self, rights: Rights) -> list[str]:

@@ -53,14 +53,16 @@ class Deletion:
     operation: Operation = "delete"
 
     def __post_init__(self) -> None:
-        found = cascade_of(self.objects, router.db_for_write(self.rights.model), most=_MAX_CASCADE)
+        objects = [*self.objects, *_below(self.objects)]
+        is_few = len(objects) <= _MAX_CASCADE + len(self.objects)
+        alias = router.db_for_write(self.rights.model)
+        found = cascade_of(objects, alias, most=_MAX_CASCADE) if is_few else None
         if found is None:
             raise ToolError(
                 f"More than {_MAX_CASCADE:,} records depend on these. Nothing was changed. Name fewer, or let a person "
                 "delete them in the admin."
             )
         self._deleted, self._unlinked, self._protecting = found
-        self._deleted = [*self._deleted, *_below(self.objects, self._deleted)]
 
     @property
     def request(self) -> MCPRequest:
@@ -231,14 +233,16 @@ def propose(rights: Rights, arguments: JSON) -> Deletion:
     return Deletion(model, [found[key] for key in sorted(found)])
 
 
-def _below(objects: Sequence[models.Model], deleted: Iterable[models.Model]) -> Iterator[models.Model]:
-    """The rows below these in a tree of django-treebeard, which deletes them without a key that leads to them."""
-    known = set(deleted)
+def _below(objects: Sequence[models.Model]) -> list[models.Model]:
+    """The rows below these in a tree of django-treebeard, which deletes them without a key that leads to them.
+
+    No more than one too many.
+    """
+    found: dict[models.Model, None] = {}
     for one in objects:
         if any(cls.__module__.startswith("treebeard.") for cls in type(one).__mro__):
-            below = set(one.get_descendants()) - known  # type: ignore[attr-defined]
-            known |= below
-            yield from below
+            found |= dict.fromkeys(one.get_descendants()[: _MAX_CASCADE + 1])  # type: ignore[attr-defined]
+    return [one for one in islice(found, _MAX_CASCADE + 1) if one not in objects]
 
 
 def _parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -101,6 +101,8 @@ def _schema(one: WritableField, field: Any) -> JSON:
     choices = _choices(one, field)
     if one.is_list:
         return {"type": "array", "items": {"type": "string", **choices}, "description": _LISTS}
+    if isinstance(field, forms.MultipleChoiceField):
+        return {"type": "array", "items": choices}
     kind = values.kind_in(one)
     if isinstance(field, forms.JSONField) or kind is None:
         return dict(choices)

@@ -39,8 +39,8 @@ logger = logging.getLogger("mcp_django")
 NOT_SHOWN = "The form of the admin cannot show this record, which holds what is no value of a field."
 #: Rows of inlines in one call.
 _MAX_ROWS = 100
-#: No page cuts a value that is shorter.
-_LEAST_CUT = 100
+#: Neither a page nor a preview cuts a value that is shorter.
+LEAST_CUT = 100
 #: Characters of an unknown name that its error repeats.
 _MAX_NAME = 100
 
@@ -146,7 +146,7 @@ def _is_as_shown(form: WritableForm, name: str, value: Any) -> bool:
 def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
     """Whether a value is the beginning of what is stored, as it is shown where it is too long."""
     column, row = form.rights.own_column(name), form.form.instance
-    is_cut = isinstance(value, str) and value.endswith("…") and len(value) > _LEAST_CUT
+    is_cut = isinstance(value, str) and value.endswith("…") and len(value) > LEAST_CUT
     if column is None or row._state.adding or not is_cut or column.kind.linked:
         return False
     shown = states.shown(column, getattr(row, column.attname))

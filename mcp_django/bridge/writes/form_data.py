@@ -90,7 +90,7 @@ class FormData:
                 chosen = widget.format_value([value] if is_one else value)
                 chosen = list(chosen) if isinstance(chosen, list | tuple | set) else [chosen]
                 if widget.allow_multiple_selected:
-                    self.add(name, *chosen)
+                    self.add(name, *(one for one in chosen if one != ""))
                 elif isinstance(widget, forms.Select) and chosen in ([], [""]):
                     self.add(name, _unchosen(widget.choices))
                 else:

@@ -315,10 +315,10 @@ def _is_made(column: models.Field[Any, Any]) -> bool:
 def _fitting(found: JSON) -> JSON:
     """An answer that a message can hold: long values are cut, and a note says which."""
     whole = get_conf().page_bytes // 3
-    differing = [*found["diff"], *(one for row in found.get("rows", ()) for one in row.get("diff", ()))]
     if len(encode(found)) <= whole:
         return found
-    cut = states.shortened(differing, whole // (4 * max(1, len(differing))))
+    differing = [*found["diff"], *(one for row in found.get("rows", ()) for one in row.get("diff", ()))]
+    cut = states.shortened(differing, max(filling.LEAST_CUT, whole // (4 * max(1, len(differing)))))
     note = f"Values of {', '.join(cut)} ending in … are cut here alone. They are written whole."
     return {**found, "notes": [*found.get("notes", ()), note]} if cut else found
 

@@ -120,9 +120,11 @@ def _remembering(clean: Callable[..., Any], remember: Callable[[Any], None]) -> 
 
 @contextmanager
 def _stored_values(form: Any, made: dict[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
-    """What is stored, or given, stands for what was read from a widget: among the cleaned values, then in the row."""
+    """While the row is made, what is stored or given stands for what widgets gave; then it is put into the row."""
     row, cleaned = form.instance, form.cleaned_data
-    read = {name: cleaned[name] for name, value in made.items() if _is_same(value, _copy(cleaned.get(name)))}
+    # A field that the form refuses is not among its cleaned values.
+    known = {name: value for name, value in made.items() if name in cleaned}
+    read = {name: cleaned[name] for name, value in known.items() if _is_same(value, _copy(cleaned[name]))}
     columns: dict[str, Any] = {name: model_field(type(row), name) for name in read}
     stored = {name: given[name] if name in given else getattr(row, column.attname) for name, column in columns.items()}
     kept = {

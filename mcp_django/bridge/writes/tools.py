@@ -14,6 +14,7 @@ from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery
+from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog, confirmations
 from mcp_django.bridge.tools.base import Annotations, BaseTool
@@ -107,12 +108,14 @@ class WriteTool(BaseTool):
 
     def _refusal(self, exchange: Exchange, arguments: JSON, error: Exception) -> ToolError | None:
         """What the agent can be told of an error of the data; None if it is of another kind."""
+        if isinstance(error, IntegrityError | DataError) and not is_fault_of_value(error):
+            return ToolError(f"{refused_by_database(error)} Nothing was changed.")
+        if not is_fault_of_value(error):
+            return None
         model = Rights(self.site, exchange.request, from_primary=True).of_label(str(arguments.get("model", "")).lower())
         keys = [arguments["id"]] if "id" in arguments else arguments.get("ids", [])
         if model is not None and keys and (errors := form_errors.of_unreadable(model, keys, error)):
             return ToolError(f"{NOT_SHOWN} Nothing was changed.", errors)
-        if isinstance(error, IntegrityError | DataError):
-            return ToolError(f"{refused_by_database(error)} Nothing was changed.")
         return None
 
     @abstractmethod

@@ -87,6 +87,8 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
             raise ValidationError("must have a file")
         return _upload(value, rights) if isinstance(value, str) else _file(value, rights)
     if value is None:
+        if isinstance(one.field, models.JSONField) and not one.field.null:
+            raise ValidationError("must not be null")
         return None
     if isinstance(form_field, forms.JSONField):
         if "\\u0000" in json.dumps(value):
@@ -254,6 +256,8 @@ def adjustment(one: WritableField, given: Any) -> str | None:
     if type(made).__module__.startswith(("djmoney.", "moneyed.")):
         made = made.amount
     if made == given or str(made) == str(given) or (given in _NOTHING and made in _NOTHING):
+        return None
+    if isinstance(made, list) and isinstance(given, list) and list(map(str, made)) == list(map(str, given)):
         return None
     if isinstance(made, str) and isinstance(given, str) and _bare(made) == _bare(given):
         return f"read as {made!r:.100}"

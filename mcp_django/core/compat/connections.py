@@ -274,7 +274,8 @@ def marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractContextMan
     mysqlclient are not documented. Seen with: PyMySQL 1.2. Public way: none; an error of one value ends the reading.
     """
     if connection.vendor == "postgresql":
-        return connection.execute_wrapper(partial(_with_marking_loaders, mark))
+        is_psycopg2 = connection.Database.__name__ == "psycopg2"  # type: ignore[attr-defined]
+        return connection.execute_wrapper(partial(_with_marking_types if is_psycopg2 else _with_marking_loaders, mark))
     connection.ensure_connection()
     raw: Any = connection.connection
     if connection.vendor == "sqlite":
@@ -298,11 +299,11 @@ def always_marking(connection: BaseDatabaseWrapper, mark: object) -> AbstractCon
 def is_fault_of_driver(error: Exception) -> bool:
     """Whether the driver failed to load a value, and not the database.
 
-    Private: ``sqlstate`` of psycopg's errors, which those that the server sends have, and sqlite3's message. Seen with:
-    psycopg 3.3, Python 3.11 to 3.13. Public way: none.
+    Private: ``sqlstate`` of psycopg's errors (``pgcode`` of psycopg2's), which those that the server sends have, and
+    sqlite3's message. Seen with: psycopg 3.3, psycopg2 2.9, Python 3.11 to 3.13. Public way: none.
     """
     if isinstance(error, DataError):
-        return getattr(error.__cause__, "sqlstate", "") is None
+        return getattr(error.__cause__, "sqlstate", getattr(error.__cause__, "pgcode", "")) is None
     return isinstance(error, OperationalError) and "Could not decode to UTF-8" in str(error)
 
 
@@ -352,6 +353,17 @@ def _with_marking_loaders(mark: object, execute: Any, *call: Any) -> Any:
     return execute(*call)
 
 
+def _with_marking_types(mark: object, execute: Any, *call: Any) -> Any:
+    """The same for psycopg2."""
+    from psycopg2 import extensions  # type: ignore[import-untyped]
+
+    *_, context = call
+    cursor: Any = driver_cursor(context)
+    for oid, load in {**extensions.string_types, **(cursor.connection.string_types or {})}.items():
+        extensions.register_type(extensions.new_type((oid,), load.name, _marked(load, mark)), cursor)
+    return execute(*call)
+
+
 @lru_cache(maxsize=1_000)
 def _marking_loader(loader: Any, mark: object) -> Any:
     from psycopg.adapt import Loader
@@ -367,10 +379,10 @@ def _marking_loader(loader: Any, mark: object) -> Any:
     return Marking
 
 
-def _marked(load: Callable[[Any], Any], mark: object) -> Callable[[Any], Any]:
-    def load_or_mark(data: Any) -> Any:
+def _marked(load: Callable[..., Any], mark: object) -> Callable[[Any], Any]:
+    def load_or_mark(*data: Any) -> Any:
         try:
-            return load(data)
+            return load(*data)
         except Exception:  # noqa: BLE001 - whatever it raises, the value cannot be loaded
             return mark
 

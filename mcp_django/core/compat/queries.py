@@ -87,8 +87,8 @@ def picks_rows(queryset: Rows) -> bool:
 def has_every_row(queryset: Rows) -> bool:
     """Whether it gives every row of its table.
 
-    Private: ``Query.where``, ``distinct_fields``, ``extra``, ``is_empty``, ``Join.join_type`` and ``join_field`` in
-    ``Query.alias_map``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    Private: ``Query.where``, ``distinct_fields``, ``extra``, ``is_empty``, ``Join.join_type``, ``join_field`` and
+    ``filtered_relation`` in ``Query.alias_map``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     query = queryset.query
     narrowed = query.where or query.distinct_fields or query.extra or query.is_empty()
@@ -99,7 +99,7 @@ def _keeps_rows(join: Any) -> bool:
     """Whether a table of a query leaves none of its rows out: an annotation may follow a key that is never null."""
     kind, field = getattr(join, "join_type", None), cast("Any", getattr(join, "join_field", None))
     is_full = bool(isinstance(field, models.ForeignKey) and not field.null and cast("Any", field).db_constraint)
-    return kind in (None, LOUTER) or is_full
+    return kind in (None, LOUTER) or (is_full and getattr(join, "filtered_relation", None) is None)
 
 
 def names_database(queryset: Rows) -> bool:

@@ -84,10 +84,13 @@ class Schema:
         """The error of a list that is missing, or comes as one value."""
         if error.validator == "type" and error.validator_value == "array" and len(path) == 1:
             given = error.instance
-            example = [given] if isinstance(given, str) else self.examples.get(path[0])
+            named = [part.strip() for part in given.split(",")] if isinstance(given, str) else []
+            example = named or self.examples.get(path[0])
             as_list = "" if example is None else f", as {json.dumps(example, ensure_ascii=False)[:_MAX_CHARS]}"
             return field_error(path[0], f"{path[0]} must be a list{as_list}", given)
-        missing = [name for name in error.validator_value if name not in error.instance] if _is_missing(error) else []
+        # There is an error for each name that is missing.
+        required = error.validator_value if _is_missing(error) else ()
+        missing = [name for name in required if error.message.startswith(repr(name))]
         for name in missing:
             one = name.removesuffix("s")
             if one != name and one in error.instance:

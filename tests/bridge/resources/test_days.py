@@ -227,7 +227,9 @@ def test_another_form_of_a_day_or_a_date_time_is_refused_with_the_form_to_use(
         [message] = messages(flights, {"departs_at": value})
         assert message.startswith(wrong), value
     for value in ("0001-01-01", "9999-12-31"):
-        assert messages(flights, {"departs_at__lte": value}) == ["is out of range."]
+        told = "is out of range: at the ends of the calendar, give a date and time."
+        assert messages(flights, {"departs_at__lte": value}) == [told]
+        assert rows.find(flights, rows.RecordQuery(filter={"departs_at": f"{value}T12:00:00Z"})).rows == []
 
 
 ALL: list[Any] = [

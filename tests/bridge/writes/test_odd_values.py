@@ -135,6 +135,46 @@ def test_a_record_that_the_admin_does_not_save_is_none(root: Writer, declared: D
     assert "record" not in done and done["notes"] == ["The admin has saved no record of this model."]
 
 
+def test_a_form_that_refuses_a_field_which_is_not_given_is_told(root: Writer, declared: Declared) -> None:
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        def clean(self) -> None:
+            if self.cleaned_data.get("name") == "done" and self.cleaned_data.get("price") is None:
+                self.add_error("price", "is needed")
+
+        price = forms.DecimalField(required=False)
+
+    declared.admin(Product, type("A", (ModelAdmin,), {"form": Form, "fields": ["name", "price"]}))
+    row = Product.objects.create(name="a")
+
+    assert errors_of(told(root, row, name="done")) == [("values.price", "is needed")]
+
+
+def test_several_choices_are_described_and_written_as_a_list(root: Writer, declared: Declared) -> None:
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        colours = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")], required=False)
+        sizes = forms.TypedMultipleChoiceField(choices=[(1, "S"), (2, "M")], required=False, coerce=int)
+        name = forms.MultipleChoiceField(choices=[("a", "A")], required=False)
+
+    declared.admin(Product, type("A", (ModelAdmin,), {"form": Form, "fields": ["name", "stock", "colours", "sizes"]}))
+    row = Product.objects.create(name="", stock=1)
+
+    described = root.ask("describe_form", model="shop.product")["fields"]
+    assert [described[name]["type"] for name in ("colours", "sizes", "name")] == ["array"] * 3
+    assert described["sizes"]["items"] == {"enum": [1, 2]}
+    for values in ({"stock": 2}, {"colours": ["a", "b"]}, {"sizes": ["1"]}, {"sizes": [2]}):
+        assert '"status":"preview"' in told(root, row, **values), values
+
+
+def test_the_last_moment_of_the_calendar_is_written_and_found(root: Writer, declared: Declared) -> None:
+    row = Flight.objects.get(pk=make_flights()[0].pk)
+    last = "9999-12-31T23:59:59Z"
+
+    root.confirmed("update_record", model="flights.flight", id=str(row.pk), values={"departs_at": last})
+
+    found = root.ask("find_records", model="flights.flight", filter={"departs_at": last}, fields=["id"])
+    assert found["rows"] == [[row.pk]]
+
+
 @is_postgresql
 def test_what_only_postgresql_has_is_written_as_it_is_read(root: Writer, declared: Declared) -> None:
     declared.admin(Shelf, asks_for_nothing())

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import is_listening, need
 from tests.end_to_end.clients.clients import CLIENTS, RealClient, Report, own_ticket, watched_ticket
+from tests.support.asking import words_of
 
 pytestmark = [
     pytest.mark.more("twenty-three clients; `make test` has the official one of Python"),
@@ -98,7 +99,8 @@ def test_a_resource_that_does_not_exist_is_an_error_with_the_code_of_the_revisio
 def test_a_result_of_5_mb_is_refused_in_words_and_the_conversation_goes_on(
     real_client: RealClient, report: Report
 ) -> None:
-    assert report["too large"] == [True, "The result is larger than 900000 bytes. Ask for less."]
+    refused, text = report["too large"]
+    assert (refused, words_of(text)) == (True, "The result is larger than 900000 bytes. Ask for less.")
 
 
 def test_a_call_whose_result_is_too_large_is_known_to_be_done(real_client: RealClient, report: Report) -> None:

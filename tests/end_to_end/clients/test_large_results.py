@@ -17,8 +17,8 @@ LINES = 100_000
 LETTER = sha256(b"abcdefghij" * (SIZE // 10)).hexdigest()
 LEDGER = sha256(json.dumps({"lines": ["abcdefghij"] * LINES}, separators=(",", ":")).encode()).hexdigest()
 REFUSAL = sha256(
-    b"The answer would be larger than the 900000 bytes that a message of this connection may have. Ask for less, or "
-    b"ask over HTTP and without a progress token."
+    b'{"error":"The answer would be larger than the 900000 bytes that a message of this connection may have. Ask for '
+    b'less, or ask over HTTP and without a progress token.","errors":[]}'
 ).hexdigest()
 CALLS = {
     "plain": ["letter", {"size": SIZE}],

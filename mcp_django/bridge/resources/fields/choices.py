@@ -18,7 +18,7 @@ def choices_of(column: Column) -> dict[str, str]:
 
 
 def listed(field: AnyField, choices: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """The choices that are values of the field. Others are null, which a field that can be null takes anyway."""
+    """The choices without null, and without an empty text where the field stores none: both are no value."""
     for value, label in choices:
         if value is not None and (value != "" or field.empty_strings_allowed):
             yield value, label
@@ -33,10 +33,10 @@ def stored(field: AnyField, value: Any) -> Any:
 
 
 def written(field: AnyField, kind: Kind, value: Any) -> Any:
-    """The choice in JSON, as a row shows it that holds it."""
+    """The choice in JSON, as its row shows it."""
     try:
         return kind.write(stored(field, value))
-    except Exception:  # noqa: BLE001 - of a project's field, and so may ``write`` of its values
+    except Exception:  # noqa: BLE001 - ``to_python`` of a project's field may give what ``write`` does not know
         return str(value)
 
 

@@ -239,7 +239,8 @@ def _between(low: Any, high: Any) -> Sequence[Range] | None:
     if isinstance(low, Days) and isinstance(high, Days):
         return Days(low.first, high.last).ranges()
     if isinstance(low, Days):
-        return [(low.start(), high + datetime.datetime.resolution)]
+        is_last = high.replace(tzinfo=None) == datetime.datetime.max
+        return [(low.start(), None if is_last else high + datetime.datetime.resolution)]
     return [(low, high.end())] if isinstance(high, Days) else None
 
 

@@ -162,20 +162,24 @@ def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Day
     """A date-time, in the current time zone if it has no offset; or a day of that zone."""
     if isinstance(value, str) and _DATE.fullmatch(value.strip()):
         day = read_date(field, value)
-        _check_year(day)
+        if not 1 < day.year < 9999:
+            raise ValidationError("is out of range: at the ends of the calendar, give a date and time")
         return Days(day, day)
     moment = _from_iso(datetime.datetime, _DATETIME, value, f"{_AS_DATETIME}{_no_words(value)}")
-    _check_year(moment)
     if settings.USE_TZ:
         # A local time that exists twice is the first of the two. One that clocks skip is later by what they skip.
-        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+        return _in_calendar(moment)
     return moment if timezone.is_naive(moment) else timezone.make_naive(moment, timezone.get_default_timezone())
 
 
-def _check_year(moment: datetime.date) -> None:
-    # An offset at the ends of the calendar cannot be turned into UTC.
-    if not 1 < moment.year < 9999:
-        raise ValidationError("is out of range")
+def _in_calendar(moment: datetime.datetime) -> datetime.datetime:
+    """An aware moment that there is in UTC too. Raises ValidationError."""
+    try:
+        aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+        aware.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValidationError("is out of range") from None
+    return aware
 
 
 def read_duration(field: AnyField, value: Any) -> datetime.timedelta:

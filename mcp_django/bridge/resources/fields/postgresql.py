@@ -44,17 +44,16 @@ def _array_of(base: Kind) -> Kind:
     compared = ("exact", "contains", "contained_by", "overlap") if base in _COMPARED else ()
     lookups = (*compared, "len", "isnull")
 
-    def read_values(field: AnyField, values: Any) -> list[Any]:
-        base_field = field.base_field  # type: ignore[attr-defined]
-        return [_fitting(base_field, base.read(base_field, value)) for value in _checked(values)]
+    def read_values(field: Any, values: Any, *, takes_null: bool = False) -> list[Any]:
+        base_field = field.base_field
+        return [
+            None if value is None and takes_null else _fitting(base_field, base.read(base_field, value))
+            for value in _checked(values)
+        ]
 
-    def read(field: AnyField, values: Any) -> list[Any]:
+    def read(field: Any, values: Any) -> list[Any]:
         """A list to store, which may hold nulls. No row is compared with them."""
-        base_field = field.base_field  # type: ignore[attr-defined]
-        takes_null = isinstance(values, list) and base_field.null
-        values = _checked(values)
-        given = iter(read_values(field, [value for value in values if value is not None or not takes_null]))
-        return [None if value is None and takes_null else next(given) for value in values]
+        return read_values(field, values, takes_null=field.base_field.null)
 
     readers: Mapping[str, ValueReader] = {**dict.fromkeys(compared, read_values), "len": read_part}
     return Kind(listed.name, listed.schema, lookups, read, listed.write, orderable=False, readers=readers, long=True)

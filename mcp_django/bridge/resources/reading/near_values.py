@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.db import DatabaseError
 from django.db.models import Case, IntegerField, Max, Min, Value, When
 
 from mcp_django.bridge.resources.fields.columns import Column
@@ -33,13 +34,16 @@ _MAX_READ, _MAX_NAMED = 50, 3
 #: A note is worth no more time.
 _SECONDS = 0.3
 
+#: What ends the search for a note, and never the answer. Databases limit regular expressions in their own ways.
+_FAILURES = (DatabaseError, TooSlow, ArithmeticError, TypeError, ValueError)
+
 _RANGED = frozenset({DATE, DATETIME, DECIMAL, INTEGER, NUMBER})
 _ORDERED = frozenset({"exact", "in", "range", "gt", "gte", "lt", "lte", "date", "year", "iso_year"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A condition that every row of the answer meets."""
+    """A condition joined to the others by AND: on the rows that are found, or on those that a measure counts."""
 
     where: str
     #: The model whose column is compared.
@@ -57,7 +61,9 @@ class Sought:
         values = self.value if self.lookup == "in" else [self.value] if self.lookup == "exact" else []
         # A key of another model is looked up by ``known_values``.
         is_key = self.column.related is not None
-        return [] if is_key else [one for one in values if isinstance(one, str) and one.strip()]
+        if is_key or len(values) > _MAX_VALUES:
+            return []
+        return [one for one in values if isinstance(one, str) and one.strip() and len(one) <= _MAX_CHARS]
 
     @property
     def is_of_measure(self) -> bool:
@@ -70,7 +76,7 @@ class Sought:
         column = self.column
         if column.kind not in _RANGED or self.lookup.partition("__")[0] not in _ORDERED or column.related is not None:
             return False
-        return not column.field.primary_key and is_indexed(self.rights.model, [column.name])
+        return self.value != [] and not column.field.primary_key and is_indexed(self.rights.model, [column.name])
 
     @property
     def may_ask(self) -> bool:
@@ -116,9 +122,7 @@ def _not_held(one: Sought) -> list[str]:
 
 def _spelt(one: Sought, texts: Sequence[str]) -> str:
     """What visible rows hold in the place of the texts; empty if that is nothing else."""
-    texts = [text for text in dict.fromkeys(texts) if len(text) <= _MAX_CHARS][:_MAX_VALUES]
-    if not texts:
-        return ""
+    texts = list(dict.fromkeys(texts))
     rows = one.rights.rows().filter(one.column.condition("iregex", rf"^\s*({'|'.join(map(_pattern, texts))})\s*$"))
     # Only the database knows whether a text is the same for it: MariaDB's does not see the case.
     is_found = Case(When(one.column.condition("in", texts), then=Value(1)), default=Value(0))
@@ -135,13 +139,14 @@ def _spelt(one: Sought, texts: Sequence[str]) -> str:
 
 def _near(text: str, held: Collection[str]) -> list[str]:
     bare = _bare(text)
-    return sorted(value for value in held if _bare(value) == bare)[:_MAX_NAMED]
+    near = (value for value in held if _bare(value) == bare)
+    return sorted(near, key=lambda value: (value.casefold() != text.casefold(), value))[:_MAX_NAMED]
 
 
 def _bare(text: str) -> str:
-    """A text without case, accents and outer spaces."""
-    decomposed = unicodedata.normalize("NFKD", text.strip().casefold())
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    """A text without case, accents and needless spaces."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return " ".join("".join(char for char in decomposed if not unicodedata.combining(char)).split())
 
 
 def _pattern(text: str) -> str:
@@ -175,7 +180,7 @@ def _range(one: Sought) -> str:
         with bounded(rows.db, _SECONDS):
             values = rows.aggregate(low=Min(column.path), high=Max(column.path), met=Max(meets))
         low, high = (write(column, values[name]) for name in ("low", "high"))
-    except (TooSlow, ArithmeticError, TypeError, ValueError):
+    except _FAILURES:
         return ""
     if values["met"] is not None or low is None:
         return ""
@@ -189,7 +194,7 @@ def _read(queryset: Any, using: str) -> list[Any] | None:
     try:
         with bounded(using, _SECONDS):
             return list(queryset)
-    except (TooSlow, ArithmeticError, TypeError, ValueError):
+    except _FAILURES:
         return None
 
 
