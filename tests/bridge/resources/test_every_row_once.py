@@ -113,3 +113,12 @@ def test_a_value_that_cannot_be_read_is_null_with_a_note_that_names_row_and_fiel
     assert (record["structuredContent"]["word"], record["structuredContent"]["opened"]) == (None, None)
     assert note in str(record["content"])
     assert peer.read(f"db://shop/oddity/{odd}")["opened"] is None
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite alone keeps any value in any column")
+def test_a_measure_that_cannot_be_read_is_refused_with_the_reason(user: Any) -> None:
+    write("number", "'abc'")
+
+    refused = DirectPeer(user).call("aggregate_records", model="shop.oddity", measures=["max:number"])
+
+    assert "holds what is no value of its field" in refused["content"][0]["text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from mcp_django.bridge.resources.aggregates.measures import (
 from mcp_django.bridge.resources.aggregates.percentiles import Source, ranked
 from mcp_django.bridge.resources.fields.columns import MAX_RELATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
+from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from mcp_django.bridge.resources.policy import paths, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
@@ -39,6 +41,8 @@ from mcp_django.core.compat.translated_fields import language
 from mcp_django.core.db.bounds import fetch, read
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
+
+logger = logging.getLogger("mcp_django")
 
 #: The schema of the tool allows no more than these.
 MAX_GROUP_BY = 5
@@ -372,9 +376,16 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
-    """One row for all rows; none if there are fewer than the smallest group may have."""
+    """One row for all rows; none if there are fewer than the smallest group may have. Raises InvalidQuery."""
     rows, _, measures = plan.source(queryset)
-    values = read(queryset.db, lambda: rows.aggregate(**measures, _mcp_rows=Count("*")))
+    try:
+        values = read(queryset.db, lambda: rows.aggregate(**measures, _mcp_rows=Count("*")))
+    except Exception as error:
+        if not is_fault_of_value(error):
+            raise
+        logger.warning("A measure of %s could not be read", plan.rights.label, exc_info=True)
+        message = "a row holds what is no value of its field, and the database computes with it. find_records shows it."
+        raise InvalidQuery.one("measures", message) from None
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []
     return [[values[alias] for alias in plan.read]]

@@ -241,9 +241,6 @@ def _may_be_stored_otherwise(order: Order, value: Any, vendor: str) -> bool:
     """Whether the row may hold something that is only read as this value."""
     if value is None:
         return vendor in ("sqlite", "mysql") and order.column.kind in _TEMPORAL
-    if vendor == "postgresql":
-        # psycopg2 takes infinity and 24:00 for the last day and the last second that Python knows.
-        return order.column.kind in _TEMPORAL and str(value).startswith(("0001-", "9999-", "23:59:59"))
     return vendor == "sqlite" and value is not HELD and order.column.kind not in _AS_STORED
 
 
