@@ -398,6 +398,8 @@ def test_isolating_a_row_below_the_smallest_group(root: DirectPeer, declared: De
     assert len(set(refused)) == 1 and refused[0].startswith("filter: single rows of flights.flight are not shown")
     assert "single rows" in refusal(root.call(EXPORT, filter={"id": 1}))
     assert text_of(root.call(CANCEL, ids=[1])) == "1 flight was marked as cancelled."
+    # More than a few ids need a token.
+    assert list(listed(root, CANCEL)["inputSchema"]["properties"]) == ["ids", "confirm"]
 
 
 def test_isolating_a_row_of_another_model_by_the_rows_that_point_to_it(root: DirectPeer, declared: Declared) -> None:

@@ -47,6 +47,8 @@ def test_an_error_says_what_to_send_instead(root: DirectPeer) -> None:
         wrong(root, "aggregate_records", **flight, measures=["share@late"]),
         wrong(root, "find_records", **flight, limit=5_000),
         wrong(root, "update_record", **flight, id="1", values={"status": "on time"}),
+        wrong(root, "find_records", **flight, order_by="-departs_at, number"),
+        wrong(root, "delete_record", id="1000"),
     ]
 
     assert told[0] == {"order_by": 'order_by must be a list, as ["-departs_at"]'}
@@ -59,6 +61,8 @@ def test_an_error_says_what_to_send_instead(root: DirectPeer) -> None:
     assert told[7]["values.status"] == (
         "status has no choice 'on time'. Did you mean on_time? Allowed: on_time, delayed, cancelled."
     )
+    assert told[8] == {"order_by": 'order_by must be a list, as ["-departs_at", "number"]'}
+    assert told[9][""] == "'model' is a required property" and told[9]["ids"] == told[2]["ids"]
     [received] = errors_of(root.call("update_record", **flight, id="1", values={"status": "on time"}))
     assert received["received"] == "on time"
 

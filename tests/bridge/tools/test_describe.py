@@ -249,8 +249,11 @@ def test_few_models_are_listed_at_once_and_by_app(root: DirectPeer) -> None:
     assert of_app["flights.flight"] == alone
     several = root.call("describe_models", models=["flights.airport", "auth.group"])["structuredContent"]["models"]
     assert several == {"flights.airport": of_app["flights.airport"], "auth.group": several["auth.group"]}
-    [error] = errors_of(root.call("describe_models", models=["flights.airport", "flights.runway"]))
-    assert error["message"].startswith("no model 'flights.runway'.")
+    errors = errors_of(root.call("describe_models", models=["flights.airport", "flights.runway", "auth.gruop"]))
+    assert [error["field"] for error in errors] == ["models", "models"]
+    assert [error["message"][:25] for error in errors] == ["no model 'flights.runway'", "no model 'auth.gruop'. Di"]
+    [error] = errors_of(root.call("describe_models", models=["flights.airport"], app="flights"))
+    assert error["message"] == "stands alone: leave it out, or leave out the models."
 
 
 def test_an_app_that_the_user_may_not_see_looks_as_if_there_were_none(db: None, few_listed: None) -> None:

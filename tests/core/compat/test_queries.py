@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections, models
-from django.db.models import Count, F, Window
+from django.db.models import Count, F, FilteredRelation, Window
 from django.db.models.functions import Left, RowNumber
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -112,6 +112,10 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
                 _ALL.distinct("codename"),
                 _ALL.union(_ALL),
                 _ALL.extra(where=["1 = 0"]),
+                _ALL.annotate(
+                    of_flight=FilteredRelation("content_type", condition=models.Q(content_type__model="flight")),
+                    model=F("of_flight__model"),
+                ),
             ],
         ),
         (names_database, [_ALL.using("other"), _ALL.using("default")], [_ALL, _ALL.filter(pk=1)]),
