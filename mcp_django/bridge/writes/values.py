@@ -253,6 +253,9 @@ def adjustment(one: WritableField, given: Any) -> str | None:
         made = bound.field.clean(bound.data)
     except ValidationError:
         return None  # The errors of the form say so.
+    final = bound.form.cleaned_data[bound.name]
+    if final != made and str(final) != str(made):
+        return f"the form made {str(final)!r:.100} of it"
     if type(made).__module__.startswith(("djmoney.", "moneyed.")):
         made = made.amount
     if made == given or str(made) == str(given) or (given in _NOTHING and made in _NOTHING):

@@ -149,6 +149,21 @@ def test_a_form_that_refuses_a_field_which_is_not_given_is_told(root: Writer, de
     assert errors_of(told(root, row, name="done")) == [("values.price", "is needed")]
 
 
+def test_what_the_form_makes_of_a_given_value_is_told(root: Writer, declared: Declared) -> None:
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        def clean_name(self) -> str:
+            return "Bob"
+
+    declared.admin(Product, type("A", (ModelAdmin,), {"form": Form, "fields": ["name"]}))
+    row = Product.objects.create(name="Bob")
+
+    shown = root.ask("update_record", model="shop.product", id=str(row.pk), values={"name": "Ann"})
+
+    assert shown["diff"] == [] and shown["adjusted"] == [
+        {"field": "values.name", "note": "the form made 'Bob' of it"}
+    ]
+
+
 def test_several_choices_are_described_and_written_as_a_list(root: Writer, declared: Declared) -> None:
     class Form(forms.ModelForm):  # type: ignore[type-arg]
         colours = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")], required=False)
