@@ -159,9 +159,7 @@ def test_what_the_form_makes_of_a_given_value_is_told(root: Writer, declared: De
 
     shown = root.ask("update_record", model="shop.product", id=str(row.pk), values={"name": "Ann"})
 
-    assert shown["diff"] == [] and shown["adjusted"] == [
-        {"field": "values.name", "note": "the form made 'Bob' of it"}
-    ]
+    assert shown["diff"] == [] and shown["adjusted"] == [{"field": "values.name", "note": "the form made 'Bob' of it"}]
 
 
 def test_several_choices_are_described_and_written_as_a_list(root: Writer, declared: Declared) -> None:
