@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -39,7 +40,13 @@ def test_localized_falls_back_to_another_language_or_to_a_value() -> None:
 def test_agents_read_and_write_what_the_package_shows_in_the_language_of_a_call(
     project: str, call_context: str
 ) -> None:
-    settings = {"DJANGO_SETTINGS_MODULE": "tests.translated.settings", "LANGUAGE": project, "SPOKEN": call_context}
+    # The process of this test has a database of the name that the settings would choose.
+    settings = {
+        "DJANGO_SETTINGS_MODULE": "tests.translated.settings",
+        "LANGUAGE": project,
+        "SPOKEN": call_context,
+        "TEST_DATABASE_NAME": f"mcp_django_translated_{uuid4().hex[:12]}",
+    }
     code = "import django; django.setup(); from tests.translated.asking import main; main()"
 
     done = forkserver.run(["-c", code], cwd=ROOT, env={**os.environ, **settings})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -96,26 +97,31 @@ def test_a_resource_that_does_not_exist_is_an_error_with_the_code_of_the_revisio
     assert report["absent"] == [-32602 if is_new else -32002, "Resource not found."]
 
 
+def refused_with(result: Any) -> str:
+    """The words of a result that is an error."""
+    is_error, text = result
+    assert is_error is True
+    return words_of(text)
+
+
 def test_a_result_of_5_mb_is_refused_in_words_and_the_conversation_goes_on(
     real_client: RealClient, report: Report
 ) -> None:
-    refused, text = report["too large"]
-    assert (refused, words_of(text)) == (True, "The result is larger than 900000 bytes. Ask for less.")
+    assert refused_with(report["too large"]) == "The result is larger than 900000 bytes. Ask for less."
 
 
 def test_a_call_whose_result_is_too_large_is_known_to_be_done(real_client: RealClient, report: Report) -> None:
-    assert report["done"] == [
-        True,
+    assert refused_with(report["done"]) == (
         "The tool has done its work. Do not repeat the call. Its result is not shown. The result is larger than 900000 "
-        "bytes. To see what it did, read the records that it was about.",
-    ]
+        "bytes. To see what it did, read the records that it was about."
+    )
 
 
 def test_the_user_is_asked_where_the_revision_can_ask(real_client: RealClient, report: Report) -> None:
-    greeting = [False, "Hello, Ada."]
-    refusal = [True, "This needs a client with the capability elicitation."]
-
-    assert report["greeted"] == (greeting if real_client.asks_its_user else refusal)
+    if real_client.asks_its_user:
+        assert report["greeted"] == [False, "Hello, Ada."]
+    else:
+        assert refused_with(report["greeted"]) == "This needs a client with the capability elicitation."
 
 
 def test_the_model_and_the_folders_of_the_client_are_asked_for(real_client: RealClient, report: Report) -> None:
