@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import islice
 
 #: From this similarity on, a name may have been meant.
 _SIMILAR = 0.6
@@ -14,6 +15,8 @@ _MAX_MEANT = 3
 _CLOSE = 0.1
 #: What is read of a text, and what is compared letter by letter, which takes up to the cube of the length.
 _MAX_TEXT = 100
+#: Of more values, the first ones are compared.
+_MAX_KNOWN = 2_000
 _MAX_COMPARED = 40
 
 
@@ -67,7 +70,7 @@ def nearest_values(value: str, known: Mapping[str, Sequence[str]]) -> list[str]:
     the nearest, it stands beside it: ``UA, United Air Lines Inc.``
     """
     scores: dict[str, float] = {}
-    for other, texts in known.items():
+    for other, texts in islice(known.items(), _MAX_KNOWN):
         score, text = max(((_likeness(value, text), text) for text in texts), key=lambda pair: pair[0], default=(0, ""))
         if score >= _SIMILAR and other != value:
             scores[other if text == other else f"{other}, {text}"] = score

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.checks import Error
+from django.core.checks import Error, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.http import HttpRequest
@@ -26,6 +26,10 @@ from tests.support.declared import Declared
 
 def test_the_demo_has_nothing_to_be_told() -> None:
     assert messages() == []
+
+
+def test_the_models_of_the_tests_pass_the_checks_before_which_no_worker_begins() -> None:
+    assert [message for message in run_checks(databases=[]) if message.is_serious()] == []
 
 
 @override_settings(MCP={"MAX_ROW": 5, "QQQ": 1})

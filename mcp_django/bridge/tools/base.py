@@ -111,7 +111,7 @@ class BaseTool(ABC):
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
 
     def is_permitted(self, request: MCPRequest) -> bool:
-        """The same, whatever scopes the credential has."""
+        """Whether the user may use the tool, even if the credential lacks its scope."""
         return self.is_available(request)
 
     @cached_property

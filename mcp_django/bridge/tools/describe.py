@@ -46,16 +46,16 @@ _SAMPLES: Mapping[Kind, tuple[str, Any]] = {
 
 #: Models that one call describes.
 _MAX_DESCRIBED = 10
-#: How a client hears of changes, for an agent that may decide what it listens to.
+#: How a client is notified of changes, for an agent that chooses what it subscribes to.
 _WATCHING = (
-    "A client that watches a resource is notified of changes, and reads it again to see them. The uri of the model "
-    "rings for each row that you may see, when it is saved or deleted; the uri with a key for that row alone. Behind a "
-    "? stand conditions, as field=value or field__lookup=value, with commas between the values of in and range: "
-    "?status=open&total__gte=10. Such a set rings when a row in it changes, enters it or leaves it. search, order_by "
-    "and limit mean what they mean in a query; with a limit, only a change of that page rings. ?measures=count rings "
-    "when the number of rows changes, and ?group_by=status&measures=count,sum:total when that table does. A "
-    "notification holds no value. Changes are told after their commit, several within a moment as one. What does not "
-    "go through the save or delete of Django rings only where the project says so."
+    "A client that subscribes to a resource is notified of changes, and reads it again to see them. The uri of the "
+    "model stands for each row that you may see, when it is saved or deleted; the uri with a key for that row alone. "
+    "Behind a ? stand conditions, as field=value or field__lookup=value, with commas between the values of in and "
+    "range: ?status=open&total__gte=10. Of such a set, a client is notified when a row in it changes, enters it or "
+    "leaves it. search, order_by and limit mean what they mean in a query; with a limit, only changes of that page "
+    "count. ?measures=count stands for the number of rows, and ?group_by=status&measures=count,sum:total for that "
+    "table. A notification holds no value. It comes after the commit, one for several changes within a moment. Changes "
+    "that do not go through Django's save or delete are notified only where the project reports them."
 )
 #: Why actions cannot be called → the line that says what can be done.
 _WITHHELD = {
@@ -85,7 +85,7 @@ class DescribeModels(QueryTool):
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         properties: JSON = {
-            "models": {"type": "object", "description": "A line for each, or what it is."},
+            "models": {"type": "object", "description": "A line for each model, or its description."},
             "apps": {"type": "object", "description": "Where the models are many."},
             "model": {"type": "string", "description": "Its fields and lookups are beside it."},
         }

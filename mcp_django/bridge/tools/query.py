@@ -73,7 +73,7 @@ def table_schema(**extra: JSON) -> JSON:
     """The schema of the structured content of ``table_result``, with the members of ``extra`` beside the notes."""
     texts: JSON = {"type": "array", "items": {"type": "string"}}
     properties: JSON = {
-        "more": {"type": "string", "description": "That more follows."},
+        "more": {"type": "string", "description": "Present where more rows follow."},
         "columns": {**texts, "description": "Names of a row's values."},
         "rows": {"type": "array", "items": {"type": "array"}, "description": "None with csv."},
         "row_count": {"type": "integer", "description": "With csv."},

@@ -35,8 +35,8 @@ VERBS: Mapping[Operation, str] = {"create": "add", "update": "change", "delete":
 def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -> bool:
     """Whether rows of the model may be written in this way: by its options, by its ModelAdmin, and by the scopes.
 
-    Nobody writes what cannot be read: what is there is shown before it is changed. With the ``scope`` to read, it says
-    whether the user may write, who may lack the scope for it.
+    Nobody writes what cannot be read: what is there is shown before it is changed. ``scope``: the one that the
+    credential must have. With the scope to read, this says whether the user may write, even if the credential may not.
     """
     admin = model.model_mcp.model_admin
     if admin is None or not ways.is_open(model, "record"):

@@ -134,7 +134,7 @@ class WritableInline:
     @cached_property
     def operations(self) -> Collection[Operation]:
         """What may be done with the rows that it shows: "create", "update" and "delete"."""
-        shown = {"create": self.inline.can_add, "delete": any(one.can_delete for one in self.inline.forms)}
+        shown = {"create": self.inline.can_add, "delete": self.inline.can_delete}
         return [one for one in _operations(self.rights) if shown.get(one, True)]
 
     def consent_for(self, operation: Operation) -> Consent:
@@ -144,7 +144,7 @@ class WritableInline:
     @property
     def empty_form(self) -> WritableForm:
         """The form of a new row."""
-        return self.form_of(InlineForm(self.inline.formset.empty_form, self.inline.new_names, None, can_delete=False))
+        return self.form_of(InlineForm(self.inline.formset.empty_form, self.inline.new_names, None))
 
     def form_of(self, one: InlineForm) -> WritableForm:
         names = [name for name in one.names if name not in self.links and name != self.rights.model._meta.pk.name]

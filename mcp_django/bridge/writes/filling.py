@@ -233,7 +233,7 @@ def _read_row(inline: WritableInline, given: Mapping[str, Any], place: str, free
         return _new_row(inline, given, place, free)
     for index, one in enumerate(inline.inline.forms):
         if one.row is not None and str(one.row.pk) == str(key) and str(key) in inline.seen:
-            if is_deleted and not (one.can_delete and "delete" in inline.operations):
+            if is_deleted and "delete" not in inline.operations:
                 raise InvalidQuery.one(f"{place}.delete", "rows of this inline cannot be deleted.")
             if not is_deleted and "update" not in inline.operations:
                 raise InvalidQuery.one(place, "rows of this inline cannot be changed.")
@@ -267,7 +267,7 @@ def _form_at(inline: Inline, index: int) -> InlineForm:
         return inline.forms[index]
     empty = inline.formset.empty_form
     empty.prefix = inline.formset.add_prefix(index)
-    inline.forms.append(InlineForm(empty, inline.new_names, None, False))
+    inline.forms.append(InlineForm(empty, inline.new_names, None))
     return inline.forms[-1]
 
 

@@ -43,7 +43,6 @@ class InlineForm:
     form: Any
     names: list[str]
     row: Any
-    can_delete: bool
 
 
 @dataclass
@@ -54,6 +53,7 @@ class Inline:
     formset: Any
     forms: list[InlineForm]
     can_add: bool
+    can_delete: bool
     #: The names of the fields of a new row.
     new_names: list[str]
     #: Whether it stands in a row of another inline, as django-nested-admin has them. Then it is sent as it is.
@@ -142,18 +142,18 @@ def _inline(shown: Any) -> Inline:
     # The last one is the template of a new row.
     forms = [one for one in found if id(one.form) in real]
     new_names = found[-1].names if found else []
-    return Inline(shown.opts, shown.formset, forms, bool(shown.has_add_permission), new_names)
+    can_delete = bool(shown.formset.can_delete and shown.has_delete_permission)
+    return Inline(shown.opts, shown.formset, forms, bool(shown.has_add_permission), can_delete, new_names)
 
 
 def _inline_forms(shown: Any) -> Iterator[InlineForm]:
-    can_delete = bool(shown.formset.can_delete and shown.has_delete_permission)
     for one in shown:
         names = [name for name in names_in_fieldsets(one.fieldsets) if name in one.form.fields]
         keys = [one.pk_field().field.name] if one.needs_explicit_pk_field() else []
         owner: Any = one.fk_field()
         keys += [owner.field.name] if owner else []
         editable = [name for name in names if name not in one.readonly_fields]
-        yield InlineForm(one.form, list(dict.fromkeys([*keys, *editable])), one.original, can_delete)
+        yield InlineForm(one.form, list(dict.fromkeys([*keys, *editable])), one.original)
 
 
 def page_name(key: Any) -> tuple[str, *tuple[Any, ...]]:

@@ -164,7 +164,7 @@ def _snapshot(row: models.Model) -> dict[str, Any]:
 
 
 class _Differing:
-    """Whether a column is to be written: the row has not what was read, or it was written since.
+    """Whether a column is to be written: the row has another value than what was read, or it was written since.
 
     A field's class may make another value of what the row has, as one that encrypts it. That is no reason to write it.
     """
@@ -181,7 +181,7 @@ class _Differing:
         return True
 
     def _is_made_again(self, field: AnyField, value: Any) -> bool:
-        """Whether the class of a field makes the value of what the row has had from the beginning."""
+        """Whether the row still has what was read, and ``pre_save`` of the field makes the new value of it."""
         if type(field).pre_save is models.Field.pre_save or isinstance(field, models.FileField):
             return False
         is_untouched = _is_same(self._values[field.attname], _copy(getattr(self._row, field.attname)))
@@ -216,7 +216,7 @@ def _is_same(one: Any, other: Any) -> bool:
         return repr(one) == repr(other)
     try:
         return bool(one == other)
-    except Exception:  # noqa: BLE001 - so may a class of a project
+    except Exception:  # noqa: BLE001 - a class of a project may fail to compare in any way
         return False
 
 

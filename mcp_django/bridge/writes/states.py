@@ -12,6 +12,7 @@ from django.db import models, router
 
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.writes.fields import model_field
+from mcp_django.bridge.writes.values import amount_of
 from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -130,23 +131,22 @@ def differences(before: State | None, after: State, rights: ModelRights) -> list
 
 
 def of_form_alone(given: GivenForm) -> list[JSON]:
-    """``{"field", "before", "after"}`` of the given fields that are of no column, such as those of another table."""
-    found: list[JSON] = []
-    for name, value in given.values.items():
-        known = given.form.fields[name]
-        # What a person types in again, such as a password, has no value before.
-        before = None if known.field is not None else known.bound.initial
-        if known.field is None and not isinstance(value, File) and before != value:
-            shown_ = [one if isinstance(one, bool | int | float | str | None) else str(one) for one in (before, value)]
-            found.append({"field": name, "before": shown_[0], "after": shown_[1]})
-    return found
+    """``{"field", "after"}`` of the given fields that are of no column, such as those of another table.
+
+    What the form shows in them before is left out: code of the project has taken it from anywhere.
+    """
+    return [
+        {"field": name, "after": value if isinstance(value, bool | int | float | str | None) else str(value)}
+        for name, value in given.values.items()
+        if given.form.fields[name].field is None and not isinstance(value, File)
+    ]
 
 
 def shortened(differing: list[JSON], limit: int) -> list[str]:
     """Cut the values of differences that are longer than ``limit``. Returns the names of their fields."""
     cut = []
     for one in differing:
-        for name in ("before", "after"):
+        for name in {"before", "after"} & one.keys():
             value = one[name]
             text = value if isinstance(value, str) else encode(value).decode()
             if len(text) > limit and not isinstance(value, bool | int | float | None):
@@ -239,8 +239,7 @@ def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
     """
     if isinstance(value, File):
         return value.name or None
-    if type(value).__module__.startswith(("djmoney.", "moneyed.")):
-        value = value.amount  # Its currency is another column.
+    value = amount_of(value)
     if value is None or (column.related is not None and column.hides_key and not _is_visible(column, value)):
         return None
     try:

@@ -266,7 +266,7 @@ def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
 
 
 def read(alias: str, ask: Callable[[], T]) -> T:
-    """What a function reads from a database within the bounds. It may be called twice. Raises TooSlow."""
+    """What a function reads from a database within the bounds. The function may be called twice. Raises TooSlow."""
     try:
         with bounded(alias):
             return ask()

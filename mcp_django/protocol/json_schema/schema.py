@@ -35,6 +35,8 @@ _TEXTS: Mapping[str, str] = {
     "minProperties": "must not have fewer than {} members",
     "minimum": "must not be less than {}",
 }
+#: What an agent calls the types of JSON that have parts.
+_NOUNS = {"array": "a list", "object": "an object"}
 
 
 class Schema:
@@ -78,16 +80,18 @@ class Schema:
                 text = unknown_name("argument", name, known, self.synonyms.get(name.lower(), ""))
                 yield field_error(".".join([*path, name[:RECEIVED_CHARS]]), text, error.instance[name])
         if not known:
-            yield self._of_list(error, path) or field_error(".".join(path), _message(error), error.instance)
+            yield self._of_value(error, path) or field_error(".".join(path), _message(error), error.instance)
 
-    def _of_list(self, error: ValidationError, path: Sequence[str]) -> FieldError | None:
-        """The error of a list that is missing, or comes as one value."""
-        if error.validator == "type" and error.validator_value == "array" and len(path) == 1:
-            given = error.instance
+    def _of_value(self, error: ValidationError, path: Sequence[str]) -> FieldError | None:
+        """The error of a list or an object in the place of which something else comes, or a name like it."""
+        if error.validator == "type" and error.validator_value in _NOUNS and len(path) == 1:
+            given, what = error.instance, f"{path[0]} must be {_NOUNS[error.validator_value]}"
+            if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
+                return field_error(path[0], f"{what}: this text is not the JSON of one", given)
             named = [part.strip() for part in given.split(",")] if isinstance(given, str) else []
-            example = named or self.examples.get(path[0])
+            example = (named or self.examples.get(path[0])) if error.validator_value == "array" else None
             as_list = "" if example is None else f", as {json.dumps(example, ensure_ascii=False)[:_MAX_CHARS]}"
-            return field_error(path[0], f"{path[0]} must be a list{as_list}", given)
+            return field_error(path[0], f"{what}{as_list}", given)
         # There is an error for each name that is missing.
         required = error.validator_value if _is_missing(error) else ()
         missing = [name for name in required if error.message.startswith(repr(name))]

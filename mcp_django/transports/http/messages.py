@@ -72,7 +72,7 @@ class HTTPRequest:
     body: bytes | None
     #: The Django request that the project's hooks are given.
     for_hooks: MCPRequest
-    #: The body as it comes, for views that read it so. Our own ASGI application has it for these alone.
+    #: The body as it comes, for views that read it so, and under WSGI for one in chunks.
     incoming: IncomingBody | None = None
 
 

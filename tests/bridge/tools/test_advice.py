@@ -49,6 +49,7 @@ def test_an_error_says_what_to_send_instead(root: DirectPeer) -> None:
         wrong(root, "update_record", **flight, id="1", values={"status": "on time"}),
         wrong(root, "find_records", **flight, order_by="-departs_at, number"),
         wrong(root, "delete_record", id="1000"),
+        wrong(root, "find_records", **flight, filter='{"id": 1', order_by='["id"'),
     ]
 
     assert told[0] == {"order_by": 'order_by must be a list, as ["-departs_at"]'}
@@ -63,6 +64,10 @@ def test_an_error_says_what_to_send_instead(root: DirectPeer) -> None:
     )
     assert told[8] == {"order_by": 'order_by must be a list, as ["-departs_at", "number"]'}
     assert told[9][""] == "'model' is a required property" and told[9]["ids"] == told[2]["ids"]
+    assert told[10] == {
+        "filter": "filter must be an object: this text is not the JSON of one",
+        "order_by": "order_by must be a list: this text is not the JSON of one",
+    }
     [received] = errors_of(root.call("update_record", **flight, id="1", values={"status": "on time"}))
     assert received["received"] == "on time"
 

@@ -35,6 +35,12 @@ EVERYWHERE: Mapping[str, Sequence[str]] = {
         "'null'", "'9007199254740993'", '\'{"b": 1.0, "a": [1, true, null, 12345678901234567890, "1"], "é": " x "}\'',
         "'1.10'", "'[]'", "'\"\"'", "'1e300'", "'[[{\"deep\": [0.1, -0.0]}]]'",
     ),
+    "day": ("'2013-01-31'", "'0001-01-01'", "'9999-12-31'"),
+    "uid": (),
+    "slug": ("'Über'", "' a b '"),
+    "mail": ("'A@B.example'", "'none'"),
+    "count": ("0", "32767"),
+    "file": ("'a b.txt'", "' ../é.txt '"),
     "noisy": ("'12345678:sesame'", "'no noise'"),
     "box": ("'thing'", "' thing '"),
     "owner_id": ("'ACME'",),
@@ -43,11 +49,13 @@ OF_VENDOR: Mapping[str, Mapping[str, Sequence[str]]] = {
     "postgresql": {
         "amount": ("'NaN'",), "ratio": ("'NaN'", "'Infinity'"), "span": ("'1 mon 2 days'", "'2 days 00:00:00.000001'"),
         "scan": ("'\\x00ff'",), "editable_scan": ("'\\x00ff'",), "address": ("'10.0.0.1/32'",),
+        "day": ("'infinity'", "'0044-03-15 BC'"), "uid": ("'A0000000000000000000000000000001'",),
         "data": ("'{\"a\": 1.10, \"b\": 1e400}'",), "words": ("E'a\\r\\nb\\rc'",),
     },
     "mysql": {
         "span": ("1", "172800000001"), "scan": ("x'00ff'",), "editable_scan": ("x'00ff'",), "flag": ("2",),
         "data": ("'{\"a\": 1.10, \"a\": 2}'", "'{ \"spaced\" :1 }'"), "words": ("'a\\r\\nb\\rc'",),
+        "day": ("'0000-00-00'",), "uid": ("'a0000000-0000-0000-0000-000000000001'",),
         "owner_id": ("'acme'",), "moment": ("'2013-10-27 01:30:00'",),
     },
     "sqlite": {
@@ -55,6 +63,8 @@ OF_VENDOR: Mapping[str, Mapping[str, Sequence[str]]] = {
         "flag": ("2", "'t'"), "moment": ("'2013-01-31T08:30:00Z'", "'2013-01-31'"), "clock": ("'08:30'",),
         "span": ("1", "1.0", "'1'"), "scan": ("x'00ff'", "'text'"), "editable_scan": ("x'00ff'",),
         "data": ("'{ \"spaced\" :1, \"spaced\": 2}'", "'1e400'"), "words": ("'a' || char(13,10) || 'b'", "5"),
+        "day": ("'2013-01-31 00:00:00'", "'2013-1-31'"), "count": ("'7'",),
+        "uid": ("'A0000000000000000000000000000001'", "'a0000000-0000-0000-0000-000000000001'", "'abc'"),
         "word": ("x'41'", "7"), "noisy": ("5",),
     },
 }  # fmt: skip

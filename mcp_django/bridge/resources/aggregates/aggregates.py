@@ -33,7 +33,7 @@ from mcp_django.bridge.resources.reading import cursors
 from mcp_django.bridge.resources.reading.filters import filter_conditions
 from mcp_django.bridge.resources.reading.known_values import Doubts, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
-from mcp_django.bridge.resources.reading.near_values import notes_on_days, notes_on_empty, notes_on_part
+from mcp_django.bridge.resources.reading.near_values import notes_on
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.values import fetch_values, within_bytes, write_rows
 from mcp_django.conf import get_conf
@@ -219,7 +219,7 @@ class _AggregatePlan:
         return list(found.values())
 
     @property
-    def read(self) -> list[str]:
+    def aliases(self) -> list[str]:
         """The aliases of what is read: the columns of the table, then the counts."""
         return [*self.shown, *(alias for one in self.counted for alias in (one.values, one.rows))]
 
@@ -346,8 +346,7 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
     # Where small groups are hidden, the note would reveal that there is no row, rather than a few.
     if not watched and query.cursor is None and plan.smallest <= 1:
         is_empty = not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1])
-        notes += notes_on_days(doubts.sought)
-        notes += notes_on_empty(doubts.sought) if is_empty else notes_on_part(doubts.sought)
+        notes += notes_on(doubts.sought, is_empty=is_empty)
         if query.search and is_empty:
             notes.append(empty_search(rights, query.search))
     return _table(plan, found, limit, notes, says_more=not query.limit)
@@ -372,7 +371,7 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return fetch_values(ordered.values_list(*plan.read)[plan.start : plan.start + count], len(plan.read))
+    return fetch_values(ordered.values_list(*plan.aliases)[plan.start : plan.start + count], len(plan.aliases))
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
@@ -388,7 +387,7 @@ def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
         raise InvalidQuery.one("measures", message) from None
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []
-    return [[values[alias] for alias in plan.read]]
+    return [[values[alias] for alias in plan.aliases]]
 
 
 def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str], *, says_more: bool) -> Table:

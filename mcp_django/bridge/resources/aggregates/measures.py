@@ -273,7 +273,7 @@ def _definition(rights: ModelRights, name: str) -> str:
     """How a condition is defined, with a field of the model: ``"conditions": {"late": {"arrival_delay__gt": 60}}``."""
     columns = [column for column in rights.filterable.values() if not column.field.primary_key and not column.related]
     number = next((f"{column.name}__gt" for column in columns if column.kind in NUMBERS), "")
-    other = next((f"{column.name}" for column in columns if "exact" in column.kind.lookups), "field")
+    other = next((column.name for column in columns if "exact" in column.kind.lookups), "field")
     condition: dict[str, Any] = {number: 60} if number else {other: "…"}
     return f'"conditions": {json.dumps({name: condition}, ensure_ascii=False)}'
 

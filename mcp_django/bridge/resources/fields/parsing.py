@@ -30,8 +30,9 @@ ValueReader = Callable[[AnyField, Any], Any]
 #: Python's int() also reads underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 
-#: Python's Decimal() reads them too, and it reads words.
+#: So does Python's Decimal(), which also reads words.
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?", re.ASCII)
+#: The digits that JSON's readers keep of a number for certain.
 _EXACT_DIGITS = 15
 
 #: Only these forms of ISO 8601: Python also reads ``20130131`` and ``2013-W05-4``, and forms read ``01/31/2013``.
@@ -40,7 +41,7 @@ _TIME = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,12})?)?", re.ASCII)
 _DATETIME = re.compile(rf"{_DATE.pattern}[T ]{_TIME.pattern}(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
 _AS_DATE = "as 2013-01-31"
 _AS_DATETIME = "must be a day, as 2013-01-31 for the whole day, or a date and time, as 2013-01-31T08:30:00Z"
-#: What is no digit of a date, and is no letter of a date-time.
+#: Three letters in a row, which no date and no date-time has.
 _WORD = re.compile(r"[^\W\d_]{3}")
 
 #: Values in a list. A longer list makes a statement that databases plan slowly, or refuse.
@@ -106,7 +107,7 @@ def read_decimal(field: AnyField, value: Any) -> Decimal:
 
 
 def _check_digits(value: float) -> None:
-    """Raises ValidationError for a number that may have lost digits: JSON's readers keep 15 of them for certain."""
+    """Raises ValidationError for a number that may have lost digits."""
     digits = repr(value).partition("e")[0].replace(".", "").strip("-0")
     if len(digits) > _EXACT_DIGITS:
         raise ValidationError("has more digits than a number keeps in JSON: send it as a text")
@@ -153,9 +154,10 @@ def _from_iso(made: type[T], form: re.Pattern[str], value: Any, message: str) ->
 
 
 def read_datetime(field: AnyField, value: Any) -> datetime.datetime:
-    """One instant: for a day, its first one."""
-    read = read_datetime_or_day(field, value)
-    return read if isinstance(read, datetime.datetime) else cast("datetime.datetime", read.start())
+    """One instant to store: for a day, its first one. It is one that a page of the current time zone can show."""
+    found = read_datetime_or_day(field, value)
+    moment = found if isinstance(found, datetime.datetime) else cast("datetime.datetime", found.start())
+    return _in_calendar(moment, timezone.get_current_timezone()) if settings.USE_TZ else moment
 
 
 def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Days:
@@ -168,15 +170,15 @@ def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Day
     moment = _from_iso(datetime.datetime, _DATETIME, value, f"{_AS_DATETIME}{_no_words(value)}")
     if settings.USE_TZ:
         # A local time that exists twice is the first of the two. One that clocks skip is later by what they skip.
-        return _in_calendar(moment)
+        return _in_calendar(moment, datetime.UTC)
     return moment if timezone.is_naive(moment) else timezone.make_naive(moment, timezone.get_default_timezone())
 
 
-def _in_calendar(moment: datetime.datetime) -> datetime.datetime:
-    """An aware moment that there is in UTC too. Raises ValidationError."""
+def _in_calendar(moment: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:
+    """An aware moment that there is in this zone too. Raises ValidationError."""
     try:
         aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-        aware.astimezone(datetime.UTC)
+        aware.astimezone(zone)
     except OverflowError:
         raise ValidationError("is out of range") from None
     return aware
@@ -220,7 +222,10 @@ def read_year(field: AnyField, value: Any) -> int:
 
 
 def as_list(values: Any) -> list[Any]:
-    """A list of an agent. A text is the JSON of one, or its values with commas between them, as in a URI."""
+    """A list of an agent. A text is the JSON of one, or its values with commas between them, as in a URI.
+
+    Raises ValidationError.
+    """
     if isinstance(values, str) and values.lstrip().startswith("["):
         with suppress(ParseError):
             values = decode(values)

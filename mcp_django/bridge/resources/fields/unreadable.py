@@ -69,6 +69,8 @@ def unreadable_names(queryset: models.QuerySet[Any], names: Sequence[str], error
 
 def _is_lost(value: Any) -> bool:
     """Whether it is, or has in it, what could not be read: PostgreSQL's arrays and ranges are made of values."""
+    if isinstance(value, str | bytes):
+        return False
     parts = value if isinstance(value, list) else [getattr(value, name, None) for name in ("lower", "upper")]
     return value is UNREADABLE or any(map(_is_lost, filter(None, parts)))
 

@@ -182,6 +182,12 @@ class ModelRights:
         return name, Relation(name, related, inline.owner) if related is not None and is_shown else None
 
     @property
+    def may_be_told_of(self) -> bool:
+        """Whether a note may depend on the visible rows, without revealing one that is hidden, or a single one."""
+        # Rows that are reached from a parent alone may be those of a hidden parent.
+        return self.is_listed and not self.checks_objects and self.smallest_group <= 1
+
+    @property
     def is_listed(self) -> bool:
         """Whether the model can be asked by itself, and is not only a relation of the parent of an inline."""
         return self.rights.site.models.get(self.label) is self.model_mcp

@@ -53,13 +53,6 @@ class UnverifiedValue:
         is_blank = self.column.field.blank and list(self.values) == [""]
         return bool(self.values) and not is_blank and (self.keys is not None or self.column.field.choices is not None)
 
-    @property
-    def may_not_ask(self) -> bool:
-        """Whether an answer that depends on the rows of the model could reveal one that is hidden, or a single one."""
-        rights = self.rights
-        # Rows that are reached from a parent alone may be those of a hidden parent.
-        return rights.checks_objects or rights.smallest_group > 1 or not rights.is_listed
-
     def unlisted(self) -> list[Any]:
         """The values that are no choices; of a column of keys, all values. Does not use the database."""
         if self.keys is not None:
@@ -73,7 +66,7 @@ class UnverifiedValue:
         """Those of the values that are the key of no visible row, and that no visible row holds. Raises TooSlow."""
         if self.keys is not None:
             values = self.keys.without_row(values)
-        if self.may_not_ask or not values or self._finds_visible_rows_alone:
+        if not self.rights.may_be_told_of or not values or self._finds_visible_rows_alone:
             return list(values)
         rows = self.rights.bare_rows().filter(self.column.condition("in", list(values)))
         held = rows.values_list(self.column.attname)
@@ -100,7 +93,7 @@ class Doubts:
     """What is doubtful about the conditions of a query, found when they are read."""
 
     unverified: list[UnverifiedValue] = field(default_factory=list)
-    #: The conditions that every row meets.
+    #: Those of the conditions that are joined by AND.
     sought: list[Sought] = field(default_factory=list)
 
 
@@ -137,12 +130,12 @@ class _Verifier:
             doubt.error["message"] += self._suggestion(doubt, doubt.values)
             return None
         unknown = doubt.unlisted()
-        if unknown and (doubt.keys is not None or not doubt.may_not_ask):
+        if unknown and (doubt.keys is not None or doubt.rights.may_be_told_of):
             unknown = self._unknown(doubt, unknown)
         if not unknown:
             return None
         message = f"{doubt.message(unknown)}{self._suggestion(doubt, unknown)}"
-        if doubt.may_not_ask or len(unknown) < len(set(doubt.values)):
+        if not doubt.rights.may_be_told_of or len(unknown) < len(set(doubt.values)):
             self._note(doubt, message)
             return None
         return field_error(doubt.where, message, doubt.received)

@@ -80,14 +80,16 @@ class Sought:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a note may depend on the rows of the model."""
-        rights = self.rights
-        if rights.checks_objects or rights.smallest_group > 1 or not rights.is_listed:
-            return False
-        return not self.column.via and self.column.translated is None
+        """Whether a note may say what the rows of the model hold."""
+        return self.rights.may_be_told_of and not self.column.via and self.column.translated is None
 
 
-def notes_on_empty(sought: Sequence[Sought]) -> list[str]:
+def notes_on(sought: Sequence[Sought], *, is_empty: bool) -> list[str]:
+    """What an agent should know of the answer to these conditions, which has no row if it ``is_empty``."""
+    return [*_notes_on_days(sought), *(_notes_on_empty(sought) if is_empty else _notes_on_part(sought))]
+
+
+def _notes_on_empty(sought: Sequence[Sought]) -> list[str]:
     """Why there may be no row: the spellings and the ranges of what the rows hold."""
     asked = [one for one in sought if one.may_ask and not one.is_of_measure]
     texts = [one for one in asked if one.texts][:_MAX_ASKED]
@@ -96,7 +98,7 @@ def notes_on_empty(sought: Sequence[Sought]) -> list[str]:
     return [note for note in found if note]
 
 
-def notes_on_part(sought: Sequence[Sought]) -> list[str]:
+def _notes_on_part(sought: Sequence[Sought]) -> list[str]:
     """Which texts of a list, and of the conditions of measures, no row holds, where rows hold another spelling.
 
     An answer hides that: the rest of the list has found its rows, and a share of nothing is 0.
@@ -106,7 +108,7 @@ def notes_on_part(sought: Sequence[Sought]) -> list[str]:
     return [note for note in found if note]
 
 
-def notes_on_days(sought: Sequence[Sought]) -> list[str]:
+def _notes_on_days(sought: Sequence[Sought]) -> list[str]:
     """What a whole day means as the bound of a moment."""
     days = (one for one in sought if one.lookup == "gt" and isinstance(one.value, Days))
     return [f"{_name(one)} is after the end of that day: gte includes the day." for one in days]

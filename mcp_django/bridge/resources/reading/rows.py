@@ -24,7 +24,7 @@ from mcp_django.bridge.resources.reading import cursors, related, selection
 from mcp_django.bridge.resources.reading.filters import filter_condition
 from mcp_django.bridge.resources.reading.known_values import Doubts, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
-from mcp_django.bridge.resources.reading.near_values import notes_on_days, notes_on_empty, notes_on_part
+from mcp_django.bridge.resources.reading.near_values import notes_on
 from mcp_django.bridge.resources.reading.search_hints import empty_search
 from mcp_django.bridge.resources.reading.selection import Order, names_of, order, values_of
 from mcp_django.bridge.resources.reading.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
@@ -178,8 +178,7 @@ def find(
     found, rest = found[:limit], found[limit:]
     if not (watched or query.cursor):
         is_empty = not (found or more)
-        notes += notes_on_days(doubts.sought)
-        notes += notes_on_empty(doubts.sought) if is_empty else notes_on_part(doubts.sought)
+        notes += notes_on(doubts.sought, is_empty=is_empty)
         if query.search and is_empty:
             notes.append(empty_search(rights, query.search))
     raw = _with_more(rights, plan.outputs, found, budget, notes)

@@ -76,10 +76,10 @@ def _sources(rights: ModelRights, *, is_alone: bool) -> dict[tuple[str, str], tu
     ``is_alone``: the search is one word, which may be the key that Django gave a row.
     """
     found: dict[tuple[str, str], tuple[Keys, list[str]]] = {}
+    # Nobody writes the key that Django gave a row beside other words.
     columns = [
         item for item in rights.filterable.items() if is_alone or not isinstance(item[1].field, models.AutoField)
     ]
-    # People know a row by its number, and none by the key that Django gave it.
     for name, column in sorted(columns, key=lambda item: not is_indexed(rights.model, [item[0]])):
         keys = Keys.held_by(column)
         if keys is None and column.related is None and (column.kind is INTEGER or is_indexed(rights.model, [name])):
