@@ -30,6 +30,7 @@ from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.access.authentication import TokenAuthentication
 from mcp_django.core.db.bounds import bounded
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.connection import Connection
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
@@ -128,7 +129,7 @@ class _Unconnected:
 def _request(caller: Caller) -> MCPRequest:
     """A request with the caller's token, whose principal is known already."""
     request = from_settings()
-    request.META["HTTP_AUTHORIZATION"] = f"Bearer {caller.token}"
+    request.authorization = Secret(f"Bearer {caller.token}")
     return request.for_principal(Principal(caller.user, frozenset({READ}), caller.credential, caller.credential.pk))
 
 

@@ -12,6 +12,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
+from mcp_django.core.secret import Secret
+
 TOKENS = 10_000
 _PERMISSIONS = 40
 
@@ -74,7 +76,7 @@ def _use(tokens: Sequence[str]) -> None:
 
     for token in tokens:
         request = from_settings()
-        request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+        request.authorization = Secret(f"Bearer {token}")
         principal = authenticate(request, fresh=False)
         request.mcp = inspection_exchange(site, request.for_principal(principal), "tools/call")
         put_onto_user(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -60,19 +61,28 @@ class MCPApplication:
         self._sockets_elsewhere = not is_django(django_application)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answering = self._answer(scope, receive, send)
+        # The headers hold credentials, and reports of errors tell what the frames of an exception hold.
+        del scope
+        await answering
+
+    def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Whoever answers the connection."""
+        from mcp_django.exchange.requests import without_credentials
+
         kind = scope["type"]
         if kind == "http":
             ours = self._find(scope)
             if ours is None:
-                await self._django(scope, receive, send)
-            elif self._bypasses_django and ours.answers(scope):
-                await ours(scope, receive, send)
-            else:
-                await self._django({**scope, SEND: send}, receive, send)
-        elif kind == "websocket":
-            await self._socket(scope)(scope, receive, send)
-        elif kind == "lifespan":
-            await _lifespan(receive, send)
+                return self._django(scope, receive, send)
+            if self._bypasses_django and ours.answers(scope):
+                return ours(without_credentials(scope), receive, send)
+            return self._django({**scope, SEND: send}, receive, send)
+        if kind == "websocket":
+            application = self._socket(scope)
+            is_ours = application is self._consumer
+            return application(without_credentials(scope) if is_ours else scope, receive, send)
+        return _lifespan(receive, send)
 
     def _socket(self, scope: Scope) -> Application:
         """The application that takes the socket."""

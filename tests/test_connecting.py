@@ -8,13 +8,17 @@ import shlex
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mcp_django.console.pages.connecting import ClientSetup, client_setups, server_name
+from mcp_django.core.secret import Secret
 
 URL = "https://flights.example.com/mcp"
 TOKEN = "mcp_secret"
 
 
 def setups(token: str | None = None, *, logs_in: bool = False) -> dict[str, ClientSetup]:
-    return {one.key: one for one in client_setups(URL, "flights", token=token, logs_in=logs_in)}
+    return {
+        one.key: one
+        for one in client_setups(URL, "flights", token=None if token is None else Secret(token), logs_in=logs_in)
+    }
 
 
 def test_commands_have_a_token_that_is_given() -> None:

@@ -31,11 +31,12 @@ from mcp_django.core.compat.queries import PreparedList, PreparedQuery
 from mcp_django.core.compat.requests import copy_of
 from mcp_django.core.memory import Memory
 from mcp_django.core.running.workers import ADDRESS, count_as
+from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import client_address, is_within
 from mcp_django.exchange.audience import resource_of
 from mcp_django.exchange.principals import Principal, Source
-from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.requests import AUTHORIZATION, MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
@@ -61,13 +62,13 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        parts = _words_of(request)
-        if not parts or parts[0].lower() != b"bearer":
+        scheme, *tokens = _words_of(request) or [Secret()]
+        if scheme.lower() != "bearer":
             return None
-        if len(parts) != 2:
+        if len(tokens) != 1:
             raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
         asked: Any = request
-        principal = principals.find(parts[1], asked, fresh=getattr(request, "mcp_fresh", False))
+        principal = principals.find(tokens[0], asked, fresh=getattr(request, "mcp_fresh", False))
         if principal is None:
             raise AuthenticationFailed(_UNKNOWN)
         return principal.user, principal.auth
@@ -83,12 +84,12 @@ class PrincipalCache:
         #: By the hash of a token, by ``grant_name`` or by ``user_name``.
         self._known: Memory[Principal] = Memory()
 
-    def find(self, token: bytes, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
+    def find(self, token: Secret, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
         """The principal of a token that is valid now. The user is a copy, so that a hook may write on it.
 
         A token that is bound to addresses is valid only for a request from one of them.
         """
-        digest = hashlib.sha256(token).hexdigest()
+        digest = _hash_of(token)
         # A text without the form of a token is in no database.
         if digest not in known_callers and not is_well_formed(token):
             return None
@@ -127,9 +128,9 @@ class PrincipalCache:
         found = self._find(grant_name(key), fresh, partial(self._load_grant, key), None)
         return None if found is None else _mark_used(_by_grant(opened, found, request))
 
-    def find_in_memory(self, token: bytes, request: MCPRequest | None = None) -> Principal | None:
+    def find_in_memory(self, token: Secret, request: MCPRequest | None = None) -> Principal | None:
         """What ``find`` would answer from memory, or None where it would have to ask the database."""
-        return self.recall(hashlib.sha256(token).hexdigest(), request)
+        return self.recall(_hash_of(token), request)
 
     def recall(self, name: str, request: MCPRequest | None = None) -> Principal | None:
         """As ``find_in_memory``, by the hash of a token, by ``grant_name`` or by ``user_name``."""
@@ -420,10 +421,15 @@ def note_caller(digest: str, principal: Principal) -> None:
         count_as(principal.key)
 
 
-def _words_of(request: Any) -> list[bytes]:
-    """The words of the Authorization header."""
+def _words_of(request: Any) -> list[Secret]:
+    """The words of the Authorization header. The request is ours, or that of a view in which our class is used."""
     # Django's ``headers`` would copy all headers and keep the copy, for each request and open socket.
-    return str(request.META.get("HTTP_AUTHORIZATION") or "").encode("latin-1").split()
+    found = getattr(request, "authorization", None) or Secret(request.META.get(AUTHORIZATION) or "")
+    return list(map(Secret, found.split()))
+
+
+def _hash_of(token: Secret) -> str:
+    return hashlib.sha256(token.encode("latin-1", "replace")).hexdigest()
 
 
 def _digest_of(request: MCPRequest) -> str:
@@ -431,10 +437,10 @@ def _digest_of(request: MCPRequest) -> str:
     match _words_of(request):
         case []:
             return ""
-        case [scheme, token] if scheme.lower() == b"bearer":
-            return hashlib.sha256(token).hexdigest()
+        case [scheme, token] if scheme.lower() == "bearer":
+            return _hash_of(token)
         case words:
-            return hashlib.sha256(b" ".join(words)).hexdigest()
+            return _hash_of(Secret(" ".join(words)))
 
 
 def _may_hold(request: MCPRequest) -> bool:
@@ -443,17 +449,18 @@ def _may_hold(request: MCPRequest) -> bool:
         return True
     match _words_of(request):
         case []:
-            return bool(get_conf().ANONYMOUS_SCOPES) and not request.META.get("HTTP_AUTHORIZATION")
+            return bool(get_conf().ANONYMOUS_SCOPES) and not request.authorization
         case [scheme, token]:
-            return scheme.lower() == b"bearer" and is_well_formed(token)
+            return scheme.lower() == "bearer" and is_well_formed(token)
     return False
 
 
 def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     """As ``authenticate``, without the limit of failures: an open connection ends with its first failure."""
     classes = get_conf().AUTHENTICATION_CLASSES
-    # Our own class reads only META, which Django's request has too.
-    wrapped: Any = request if classes == OUR_CLASSES else Request(request)
+    # Our own class needs no request of Django REST framework.
+    shown = request if classes == OUR_CLASSES else request.with_credentials()
+    wrapped: Any = request if classes == OUR_CLASSES else Request(shown)
     wrapped.mcp_fresh = fresh
     asked = authenticators(classes)
     for authenticator in asked:
@@ -466,8 +473,9 @@ def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
             raise Forbidden(str(error.detail)) from None
         if found is not None:
             user, auth = found
+            vars(request).update(shown.attributes())
             return _principal(user, auth, request)
-    anonymous = None if request.META.get("HTTP_AUTHORIZATION") else _anonymous()
+    anonymous = None if request.authorization else _anonymous()
     if anonymous is not None:
         return anonymous
     challenge = (asked[0].authenticate_header(wrapped) if asked else "") or CHALLENGE
@@ -482,13 +490,12 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
     """
     if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
         return None
-    authorization = request.META.get("HTTP_AUTHORIZATION", "")
-    if not authorization:
-        return _anonymous()
-    scheme, _, token = authorization.partition(" ")
-    if scheme.lower() != "bearer":
-        return None
-    return principals.find_in_memory(token.strip().encode("latin-1", "replace"), request)
+    match _words_of(request):
+        case [] if not request.authorization:
+            return _anonymous()
+        case [scheme, token] if scheme.lower() == "bearer":
+            return principals.find_in_memory(token, request)
+    return None
 
 
 def _anonymous() -> Principal | None:
@@ -559,7 +566,7 @@ def authenticate_login(request: MCPRequest) -> Principal | None:
     if not key or not key.isprintable():
         return None  # A quoted cookie may hold null characters, which PostgreSQL refuses with an error.
     probe = request.copy()
-    probe.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    probe.session = import_module(settings.SESSION_ENGINE).SessionStore(key.reveal())
     user = get_user(probe)
     if not user.is_authenticated:
         return None
@@ -577,8 +584,8 @@ def _digest_of_login(request: MCPRequest) -> str:
     return hashlib.sha256(_session_key(request).encode()).hexdigest()
 
 
-def _session_key(request: MCPRequest) -> str:
-    return parse_cookie(request.META.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME) or ""
+def _session_key(request: MCPRequest) -> Secret:
+    return Secret(parse_cookie(request.cookie).get(settings.SESSION_COOKIE_NAME) or "")
 
 
 def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:

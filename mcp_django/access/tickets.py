@@ -10,13 +10,13 @@ import re
 import secrets
 from dataclasses import replace
 from datetime import timedelta
-from urllib.parse import unquote_plus
 
 from django.utils import timezone
 
 from mcp_django.access.authentication import CHALLENGE, address_key, known_key, principals
 from mcp_django.access.throttling import failures
 from mcp_django.access.throttling.failures import KnownCallers
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.scopes import common
@@ -26,7 +26,6 @@ from mcp_django.protocol.errors import Forbidden, Unauthenticated
 SECONDS = 30
 #: The most tickets that one token may have open. A new one displaces the oldest.
 _MAX_OPEN = 100
-_PARAMETER = "ticket"
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 #: The users of the tickets that this process has issued. They have a list of their own, since a caller who asks for
@@ -34,7 +33,7 @@ _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 _issued = KnownCallers(seconds=SECONDS)
 
 
-def issue(principal: Principal) -> str:
+def issue(principal: Principal) -> Secret:
     """A new ticket, of which only the hash is stored. Raises Unauthenticated and Forbidden without an access token."""
     if not principal.has_own_token:
         if not principal.user.is_authenticated:
@@ -42,7 +41,7 @@ def issue(principal: Principal) -> str:
         raise Forbidden("Only an access token of this site can get a ticket, and these credentials are another kind.")
     now = timezone.now()
     Ticket.objects.filter(expires_at__lte=now).delete()
-    plain = secrets.token_urlsafe(32)
+    plain = Secret(secrets.token_urlsafe(32))
     Ticket.objects.create(
         hash=digest(plain), line=principal.lineage, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
         expires_at=now + timedelta(seconds=SECONDS),
@@ -53,17 +52,17 @@ def issue(principal: Principal) -> str:
     return plain
 
 
-def queue_key(plain: str, request: MCPRequest) -> str:
+def queue_key(plain: Secret, request: MCPRequest) -> str:
     """Names the bearer of a ticket for queues: by its user, if this process has issued it, or else by address."""
     return known_key(digest(plain), _issued) or address_key(request)
 
 
-def burn(plain: str) -> None:
+def burn(plain: Secret) -> None:
     """Delete the ticket of a request that is refused: somebody else may have read its URL."""
     Ticket.objects.filter(hash=digest(plain)).delete()
 
 
-def redeem(plain: str, request: MCPRequest) -> Principal:
+def redeem(plain: Secret, request: MCPRequest) -> Principal:
     """The principal that a ticket stands for: the token that asked for it, or the one that succeeded that token.
 
     It never has more scopes than the token that asked. A second use raises Unauthenticated, in whatever process.
@@ -80,23 +79,14 @@ def redeem(plain: str, request: MCPRequest) -> Principal:
     return replace(found, scopes=common(frozenset(ticket.scopes), found.scopes), source=Source.TICKET)
 
 
-def _claim(plain: str) -> Ticket | None:
+def _claim(plain: Secret) -> Ticket | None:
     """The ticket, if it is used now for the first time."""
     found = Ticket.objects.filter(hash=digest(plain), expires_at__gt=timezone.now()).first()
     # Deleting the row claims the ticket: only one caller can.
     return found if found is not None and Ticket.objects.filter(pk=found.pk).delete()[0] else None
 
 
-def take(request: MCPRequest) -> str | None:
-    """Take the ticket out of the request's URL, so that no hook that gets the request can leak it."""
-    found: list[str] = []
-    others: list[str] = []
-    for pair in str(request.META.get("QUERY_STRING", "")).split("&"):
-        name, _, value = pair.partition("=")
-        if unquote_plus(name) == _PARAMETER:
-            found.append(unquote_plus(value))
-        else:
-            others.append(pair)
-    request.META["QUERY_STRING"] = "&".join(others)
-    # Two tickets count as a wrong one.
-    return None if not found else found[0] if len(found) == 1 else ""
+def take(request: MCPRequest) -> Secret | None:
+    """The ticket of the request that opens a socket, if it has any. Two count as a wrong one."""
+    found = request.tickets
+    return None if not found else found[0] if len(found) == 1 else Secret()

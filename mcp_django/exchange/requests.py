@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, QueryDict
@@ -14,6 +15,7 @@ from django.utils.functional import cached_property
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.requests import BareRequest
+from mcp_django.core.secret import Secret
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -34,6 +36,9 @@ _OWN = frozenset(
         "resolver_match",
         "body_receive_timeout",
         "headers",
+        "authorization",
+        "cookie",
+        "tickets",
         "mcp",
         "mcp_fresh",
         "supposed",
@@ -44,6 +49,24 @@ _OWN = frozenset(
 
 #: What every request of Django has: pages of the admin, which actions may answer with, ask for SCRIPT_NAME.
 _META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", "SCRIPT_NAME": ""}
+
+
+#: Names of headers and variables whose values no report of an error shows.
+_HIDDEN = re.compile("API|AUTH|COOKIE|CREDENTIAL|JWT|KEY|PASS|SECRET|SIGNATURE|TICKET|TOKEN")
+AUTHORIZATION, COOKIE = "HTTP_AUTHORIZATION", "HTTP_COOKIE"
+#: Where ``without_credentials`` puts them in a scope: META's name → value.
+_CREDENTIALS = "mcp_django.credentials"
+_TICKETS = "mcp_django.tickets"
+#: The parameter in the URL of a socket that holds a ticket: see ``access.tickets``.
+_TICKET = "ticket"
+_CREDENTIAL_HEADERS = {b"authorization": AUTHORIZATION, b"cookie": COOKIE}
+
+
+class Meta(dict[str, Any]):
+    """META, whose ``repr`` hides the values that Django hides in reports of errors."""
+
+    def __repr__(self) -> str:
+        return repr({name: Secret() if _HIDDEN.search(name) else value for name, value in self.items()})
 
 
 class Caller:
@@ -73,13 +96,22 @@ class MCPRequest(BareRequest):
     used_tool = ""
     #: While it is found out what more scopes would allow: those that were needed so far. See ``permissions.supposing``.
     supposed: set[str] | None = None
+    #: What the headers Authorization and Cookie said. META does not have them, so that no hook and no report of an
+    #: error can tell them; a project's own authentication class finds them there: see ``with_credentials``.
+    authorization: Secret
+    cookie: Secret
+    #: The tickets in the URL of a socket that is being opened.
+    tickets: Sequence[Secret] = ()
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
         super().__init__(scheme)
         self.__dict__.update(attributes)
         self.method = "POST"
         self.path = self.path_info = path
-        self.META = {**_META, **meta}
+        self.META = Meta(_META)
+        self.META.update(meta)
+        self.authorization = Secret(self.META.pop(AUTHORIZATION, ""))
+        self.cookie = Secret(self.META.pop(COOKIE, ""))
         self.user = AnonymousUser()
 
     @cached_property
@@ -109,7 +141,17 @@ class MCPRequest(BareRequest):
 
     def copy(self) -> MCPRequest:
         """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
-        return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
+        made = MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
+        made.authorization, made.cookie = self.authorization, self.cookie
+        return made
+
+    def with_credentials(self) -> MCPRequest:
+        """A copy with Authorization and Cookie in its META, as authentication classes read them."""
+        made = self.copy()
+        for name, value in ((AUTHORIZATION, self.authorization), (COOKIE, self.cookie)):
+            if value:
+                made.META[name] = value.reveal()
+        return made
 
     def attributes(self) -> dict[str, Any]:
         """The attributes that the project's middleware and hooks have set."""
@@ -126,6 +168,7 @@ def from_view(request: HttpRequest) -> MCPRequest:
 
 def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
     """From an ASGI scope of type http or websocket; ``ws`` counts as ``http`` and ``wss`` as ``https``."""
+    scope = without_credentials(scope)
     scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme") or "http", scope.get("scheme") or "http")
     meta: dict[str, Any] = {"QUERY_STRING": scope.get("query_string", b"").decode("latin-1")}
     if scope.get("root_path"):
@@ -141,9 +184,41 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
             continue
         value = raw_value.decode("latin-1")
         if key in meta:
-            value = f"{meta[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{value}"
+            value = f"{meta[key]},{value}"
         meta[key] = value
-    return MCPRequest(path=scope["path"], scheme=scheme, meta=meta, attributes={})
+    meta.update(scope[_CREDENTIALS])
+    request = MCPRequest(path=scope["path"], scheme=scheme, meta=meta, attributes={})
+    request.tickets = scope.get(_TICKETS, ())
+    return request
+
+
+def without_credentials(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The scope with its credentials apart from the headers, so that its ``repr`` does not show them."""
+    if _CREDENTIALS in scope:
+        return dict(scope)
+    headers = scope.get("headers", ())
+    kept = [header for header in headers if header[0].lower() not in _CREDENTIAL_HEADERS]
+    found = {} if len(kept) == len(headers) else {
+        name: value
+        for raw_name, name in _CREDENTIAL_HEADERS.items()
+        if (value := _joined(headers, raw_name, "; " if name is COOKIE else ","))
+    }  # fmt: skip
+    without = {**scope, "headers": kept, _CREDENTIALS: found}
+    if scope.get("type") == "websocket":
+        without["query_string"], without[_TICKETS] = _without_tickets(scope.get("query_string", b""))
+    return without
+
+
+def _without_tickets(query: bytes) -> tuple[bytes, list[Secret]]:
+    """The query of a socket's URL without its tickets, and the tickets."""
+    pairs = [(unquote_plus(pair.partition(b"=")[0].decode("latin-1")), pair) for pair in query.split(b"&")]
+    tickets = [pair.partition(b"=")[2].decode("latin-1") for name, pair in pairs if name == _TICKET]
+    return b"&".join(pair for name, pair in pairs if name != _TICKET), list(map(Secret, map(unquote_plus, tickets)))
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]], name: bytes, mark: str) -> Secret:
+    """The values of a header, joined as Django joins them."""
+    return Secret(mark.join([value.decode("latin-1") for sent, value in headers if sent.lower() == name]))
 
 
 @lru_cache(maxsize=1_000)

@@ -19,7 +19,7 @@ from mcp_django.models.sessions import (
 )
 from mcp_django.models.tasks import Task, TaskQuestion
 from mcp_django.models.throttles import Throttle
-from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest
+from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest, sealed
 from mcp_django.models.uploads import Upload, UploadPart
 
 __all__ = [
@@ -46,4 +46,5 @@ __all__ = [
     "UsedNonce",
     "WatchedResource",
     "digest",
+    "sealed",
 ]

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.exchange.scopes import parse
 from mcp_django.exchange.token_format import new_token
@@ -57,6 +58,11 @@ def check_expiry(expires_at: datetime | None, created_at: datetime) -> None:
         raise ValidationError(text % {"days": most})
 
 
+def sealed(made: tuple[AccessToken, str]) -> tuple[AccessToken, Secret]:
+    """What ``create_token`` and ``roll`` return, where more is done before the plain text is shown."""
+    return made[0], Secret(made[1])
+
+
 class AccessTokenManager(models.Manager["AccessToken"]):
     def create_token(
         self,
@@ -89,7 +95,7 @@ class AccessTokenManager(models.Manager["AccessToken"]):
             line=grant.line if grant is not None else line or uuid.uuid4(),
             resource="" if grant is None else grant.resource, client="" if grant is None else grant.client,
         )  # fmt: skip
-        return token, plain
+        return token, plain.reveal()
 
     def current(self) -> models.QuerySet[AccessToken]:
         """The tokens that are neither revoked nor expired."""
@@ -188,13 +194,13 @@ class AccessToken(models.Model):
             old = AccessToken.objects.using(alias).select_for_update().get(pk=self.pk)
             if not old.is_current() or AccessToken.objects.using(alias).filter(line=old.line, pk__gt=old.pk).exists():
                 raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
-            made, plain = AccessToken.objects.create_token(
+            made, plain = sealed(AccessToken.objects.create_token(
                 user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, limits=old.limits,
                 line=old.line, expires_at=expires_at,
-            )  # fmt: skip
+            ))  # fmt: skip
             old._end_after(grace)
         self.revoked_at, self.expires_at = old.revoked_at, old.expires_at
-        return made, plain
+        return made, plain.reveal()
 
     def _end_after(self, grace: timedelta) -> None:
         if grace <= timedelta():

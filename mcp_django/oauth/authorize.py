@@ -99,7 +99,7 @@ class Authorization:
         state = {"state": self.value("state")} if self.value("state") else {}
         url = redirects.with_params(self.redirect_uri, {**params, **state, "iss": issuer_of(self.request)})
         # Django's own response refuses the schemes of programs, which were compared with a list of ours.
-        response = HttpResponse(status=HTTPStatus.FOUND, headers={"Location": iri_to_uri(url)})
+        response = HttpResponse(status=HTTPStatus.FOUND, headers={"Location": iri_to_uri(url.reveal())})
         return guarded(response)
 
     def fail(self, error: OAuthError) -> HttpResponse:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from django.db import router, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
 
 from mcp_django.access import trail
 from mcp_django.access.permissions import can_be_granted
 from mcp_django.conf import get_conf
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import known, parse
-from mcp_django.models import AccessToken, Grant, digest
+from mcp_django.models import AccessToken, Grant, digest, sealed
 from mcp_django.oauth.clearing import tidy
 from mcp_django.oauth.errors import AskPerson, InvalidGrant, OAuthError
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
@@ -46,8 +48,8 @@ class _UsedMeanwhile(Exception):
 class Tokens:
     """A pair of tokens in plain text, which is not stored, and the scopes of the access token."""
 
-    access: str
-    refresh: str
+    access: Secret
+    refresh: Secret
     scopes: Collection[str]
 
 
@@ -64,7 +66,7 @@ class Consent:
     declined: Collection[str]
 
 
-def issue_code(consent: Consent) -> str:
+def issue_code(consent: Consent) -> Secret:
     """A new code for the client, in plain text, which is not stored."""
     plain = _new_secret()
     AuthorizationCode.objects.create(
@@ -76,7 +78,8 @@ def issue_code(consent: Consent) -> str:
     return plain
 
 
-def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, resource: str) -> Tokens:
+@sensitive_variables()
+def redeem_code(plain: Secret, *, client: str, redirect_uri: str, verifier: Secret, resource: str) -> Tokens:
     """The first tokens of a grant. ``client`` is a Client's key. Raises InvalidGrant.
 
     A second use ends the grant, but only with the right client and verifier: a found code alone is not enough.
@@ -117,7 +120,8 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
     return tokens
 
 
-def refresh(plain: str, *, site: MCPSite, client: str, scopes: Collection[str], resource: str) -> Tokens:
+@sensitive_variables()
+def refresh(plain: Secret, *, site: MCPSite, client: str, scopes: Collection[str], resource: str) -> Tokens:
     """The next tokens of a grant, of a client by its key. ``scopes`` narrow those of the grant. Raises OAuthError.
 
     Several processes of a client may refresh at once, and an answer may be lost. So a refresh token is good until
@@ -158,7 +162,7 @@ def refresh(plain: str, *, site: MCPSite, client: str, scopes: Collection[str], 
     return tokens
 
 
-def revoke(plain: str, client: str | None) -> None:
+def revoke(plain: Secret, client: str | None) -> None:
     """End the grant of an access token or a refresh token, if the client is its own (RFC 7009)."""
     hashed = digest(plain)
     refreshing = RefreshToken.objects.select_related("grant").filter(hash=hashed).first()
@@ -219,10 +223,10 @@ def _new_grant(code: AuthorizationCode) -> Grant:
 
 
 def _issue(grant: Grant, scopes: Collection[str], *, replaces: RefreshToken | None) -> Tokens:
-    token, access = AccessToken.objects.create_token(
+    token, access = sealed(AccessToken.objects.create_token(
         user=grant.user, name=str(grant)[:_MAX_NAME], scopes=scopes, grant=grant,
         expires_at=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
-    )  # fmt: skip
+    ))  # fmt: skip
     plain = _new_secret()
     RefreshToken.objects.create(hash=digest(plain), grant=grant, replaces=replaces, access_token=token.pk)
     return Tokens(access, plain, token.scopes)
@@ -241,11 +245,11 @@ def _atomic() -> Any:
     return transaction.atomic(using=_alias())
 
 
-def _new_secret() -> str:
+def _new_secret() -> Secret:
     """256 bits of chance. Its form differs from an access token's, so neither is taken for the other."""
-    return secrets.token_urlsafe(32)
+    return Secret(secrets.token_urlsafe(32))
 
 
-def _challenge_of(verifier: str) -> str:
+def _challenge_of(verifier: Secret) -> str:
     """The S256 challenge of a verifier (RFC 7636 §4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

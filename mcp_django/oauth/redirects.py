@@ -6,7 +6,9 @@ import re
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, quote_plus, urlsplit
+
+from mcp_django.core.secret import Secret
 
 #: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
 PRIVATE = frozenset({
@@ -98,8 +100,8 @@ def host_of(uri: str) -> str:
     return f"{parts.scheme}://{parts.netloc}" if usual is None else parts.netloc.removesuffix(usual)
 
 
-def with_params(uri: str, params: Mapping[str, str]) -> str:
-    """The URI with parameters added to those that it has (RFC 6749 §3.1.2)."""
+def with_params(uri: str, params: Mapping[str, str]) -> Secret:
+    """The URI with parameters added to those that it has (RFC 6749 §3.1.2). One of them may be a code."""
     parts: SplitResult = urlsplit(uri)
-    query = "&".join(part for part in (parts.query, urlencode(params)) if part)
-    return f"{uri.partition('?')[0]}?{query}"
+    added = Secret("&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in params.items()))
+    return Secret(uri.partition("?")[0] + "?" + "&".join(part for part in (parts.query, added) if part))

@@ -17,11 +17,13 @@ from django.core.exceptions import DisallowedHost, RequestDataTooBig, Suspicious
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.http.response import HttpResponseBase
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_django.access import trail
 from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import get_conf
 from mcp_django.core.db.outages import is_outage
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import known
 from mcp_django.oauth import clients, grants, metadata, paths, people, registration
 from mcp_django.oauth.client_metadata import InvalidMetadata
@@ -38,6 +40,8 @@ logger = logging.getLogger("mcp_django")
 #: No request of a client is longer.
 _MAX_BODY_BYTES = 64_000
 _MAX_AGE = 3_600
+#: The parameters of a form that no report of an error may show.
+_SECRETS = frozenset({"code", "code_verifier", "refresh_token", "token", "client_secret", "client_assertion"})
 #: A verifier of RFC 7636 §4.1.
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
@@ -60,7 +64,7 @@ def _for_programs(*methods: str, is_secret: bool = True) -> Callable[[Answer], V
                 response["Cache-Control"] = "no-store"
             return response
 
-        return unguarded(view)
+        return unguarded(sensitive_post_parameters()(view))
 
     return decorate
 
@@ -132,6 +136,7 @@ def _document(document: JSON) -> HttpResponse:
 
 
 @_for_programs("POST")
+@sensitive_variables()
 def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
     people.admit(request)
@@ -139,11 +144,11 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     client, resource = clients.key_of(_client_id(request, form)), check_resource(request, form)
     match _value(form, "grant_type"):
         case "authorization_code":
-            verifier = _value(form, "code_verifier")
+            verifier = Secret(_value(form, "code_verifier"))
             if not _VERIFIER.fullmatch(verifier):
                 raise OAuthError("invalid_request", "code_verifier must have 43 to 128 characters (RFC 7636).")
             found = grants.redeem_code(
-                _needed(form, "code"),
+                Secret(_needed(form, "code")),
                 client=client,
                 redirect_uri=_value(form, "redirect_uri"),
                 verifier=verifier,
@@ -151,7 +156,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
             )
         case "refresh_token":
             found = grants.refresh(
-                _needed(form, "refresh_token"),
+                Secret(_needed(form, "refresh_token")),
                 site=site,
                 client=client,
                 scopes=known(_value(form, "scope").split()),
@@ -171,11 +176,12 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 @_for_programs("POST")
+@sensitive_variables()
 def revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The revocation endpoint (RFC 7009 §2): ends the grant of the token. A token that is not known is no error."""
     people.admit(request)
     form = _form(request)
-    plain = _needed(form, "token")
+    plain = Secret(_needed(form, "token"))
     client_id = _client_id(request, form)
     grants.revoke(plain, clients.key_of(client_id) if client_id else None)
     return HttpResponse(status=HTTPStatus.OK)
@@ -209,7 +215,9 @@ def _form(request: HttpRequest) -> QueryDict:
     """The parameters, of which none comes twice (RFC 6749 §3.2). Raises OAuthError."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise OAuthError("invalid_request", "Send application/x-www-form-urlencoded.")
-    form = QueryDict(_body(request), encoding="utf-8")
+    form = QueryDict(_body(request), encoding="utf-8", mutable=True)
+    for name in _SECRETS.intersection(form):
+        form.setlist(name, map(Secret, form.getlist(name)))
     check_single(form)
     return form
 
@@ -221,7 +229,8 @@ def check_single(form: QueryDict) -> None:
 
 
 def _value(form: QueryDict, name: str) -> str:
-    return str(form.get(name) or "")
+    """A parameter; a Secret, if it is one. Empty where it is missing."""
+    return form.get(name) or ""
 
 
 def _needed(form: QueryDict, name: str) -> str:
@@ -233,7 +242,7 @@ def _needed(form: QueryDict, name: str) -> str:
 
 def _client_id(request: HttpRequest, form: QueryDict) -> str:
     """The client that claims to ask: in the body, or as the name of Basic credentials, whose secret is ignored."""
-    scheme, _, encoded = str(request.META.get("HTTP_AUTHORIZATION") or "").partition(" ")
+    scheme, _, encoded = map(Secret, (request.META.get("HTTP_AUTHORIZATION") or "").partition(" "))
     if _value(form, "client_id") or scheme.lower() != "basic":
         return _value(form, "client_id")
     try:

@@ -19,6 +19,7 @@ from mcp_django.access import authentication, tickets
 from mcp_django.access.authentication import authenticate, authenticate_again, principals
 from mcp_django.access.throttling import failures, throttles
 from mcp_django.access.throttling.failures import known_callers
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken, Throttle, digest
@@ -37,7 +38,7 @@ def request_with(credentials: str, address: str = ADDRESS, **meta: str) -> MCPRe
     request = from_settings()
     request.META.update(REMOTE_ADDR=address, **meta)
     if credentials:
-        request.META["HTTP_AUTHORIZATION"] = credentials if " " in credentials else f"Bearer {credentials}"
+        request.authorization = Secret(credentials if " " in credentials else f"Bearer {credentials}")
     return request
 
 

@@ -17,6 +17,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from mcp_django.access.authentication import authenticate, authenticate_again, authenticate_login, principals
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken
@@ -39,7 +40,7 @@ class Open:
 
 def by_token(user: User) -> Open:
     request = from_settings()
-    request.META["HTTP_AUTHORIZATION"] = f"Bearer {token_of(user)}"
+    request.authorization = Secret(f"Bearer {token_of(user)}")
     return Open(authenticate(request, fresh=True), request)
 
 
@@ -47,7 +48,7 @@ def by_login(user: User) -> Open:
     browser = Client()
     browser.force_login(user)
     request = from_settings()
-    request.META["HTTP_COOKIE"] = f"sessionid={browser.cookies['sessionid'].value}"
+    request.cookie = Secret(f"sessionid={browser.cookies['sessionid'].value}")
     principal = authenticate_login(request)
     assert principal is not None
     return Open(principal, request)
@@ -165,11 +166,11 @@ class VisitorAuthentication(BaseAuthentication):
 def test_a_user_who_stands_in_no_table_is_here_as_long_as_the_credentials_hold(users: Users, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "AUTHENTICATION_CLASSES": [f"{__name__}.VisitorAuthentication"]}
     request = from_settings()
-    request.META["HTTP_AUTHORIZATION"] = "Visitor"
+    request.authorization = Secret("Visitor")
     opened = Open(authenticate(request, fresh=True), request)
 
     here, _ = credentials.ended([opened], 1)
-    request.META["HTTP_AUTHORIZATION"] = "Nobody"
+    request.authorization = Secret("Nobody")
     gone, _ = credentials.ended([opened], 2)
 
     assert (here, gone) == ([], [opened])

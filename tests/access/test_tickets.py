@@ -53,7 +53,7 @@ def ask(peer: HTTPPeer, **headers: str) -> Answered:
 def ticket_of(user: User, *scopes: str) -> str:
     """A ticket, without the way to it."""
     token = AccessToken.objects.get(hash=digest(token_of(user, *scopes)))
-    return tickets.issue(Principal(user, frozenset(token.scopes), token, token.pk))
+    return tickets.issue(Principal(user, frozenset(token.scopes), token, token.pk)).reveal()
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.core.compat.admin import key_in_url
-from mcp_django.models import AccessToken
+from mcp_django.core.secret import Secret
+from mcp_django.models import AccessToken, sealed
 
 
 class AccessTokenAdmin(SeesAdmin):
@@ -155,13 +156,15 @@ class AccessTokenAdmin(SeesAdmin):
             return
         form.use_up()
         owner = obj.user if request.user.is_superuser else request.user
-        made, plain = AccessToken.objects.create_token(
-            user=owner,
-            name=obj.name,
-            scopes=obj.scopes,
-            addresses=obj.addresses,
-            limits=obj.limits,
-            expires_at=form.expiry,
+        made, plain = sealed(
+            AccessToken.objects.create_token(
+                user=owner,
+                name=obj.name,
+                scopes=obj.scopes,
+                addresses=obj.addresses,
+                limits=obj.limits,
+                expires_at=form.expiry,
+            )
         )
         obj.__dict__.update(made.__dict__)
         # Only the response may show it, since a message could be kept in a cookie.
@@ -175,7 +178,7 @@ class AccessTokenAdmin(SeesAdmin):
             super().response_add(request, obj, post_url_continue) if plain is None else self._shown(request, obj, plain)
         )
 
-    def _shown(self, request: HttpRequest, token: AccessToken, plain: str) -> HttpResponse:
+    def _shown(self, request: HttpRequest, token: AccessToken, plain: Secret) -> HttpResponse:
         """The only page that shows the token."""
         logs_in = apps.is_installed(OAUTH_APP)
         endpoint = _endpoint(request)
@@ -203,7 +206,7 @@ class AccessTokenAdmin(SeesAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        reach = reach_of(request, site, request.POST.get("token", ""))
+        reach = reach_of(request, site, Secret(request.POST.get("token", "")))
         # Tokens that the viewer could not see in the list count as unknown.
         if reach is not None and not self.get_queryset(request).filter(pk=reach.token_id).exists():
             reach = None
@@ -275,7 +278,7 @@ class AccessTokenAdmin(SeesAdmin):
         grace = timedelta(seconds=form.cleaned_data["grace"])
         with acting(request), transaction.atomic(using=nonces.database()):
             form.use_up()
-            made, plain = token.roll(grace=grace, expires_at=form.expiry)
+            made, plain = sealed(token.roll(grace=grace, expires_at=form.expiry))
         self.log_change(request, token, "Rolled.")
         self.log_addition(request, made, f"Succeeds the token {token.pk}.")
         return self._shown(request, made, plain)

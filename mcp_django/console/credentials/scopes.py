@@ -16,6 +16,7 @@ from mcp_django.access.authentication import authenticate
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes.access import writable_models
+from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
@@ -115,12 +116,12 @@ class Reach:
     models: int
 
 
-def reach_of(request: HttpRequest, site: MCPSite, token: str) -> Reach | None:
+def reach_of(request: HttpRequest, site: MCPSite, token: Secret) -> Reach | None:
     """What the token reaches at the site, from the request's address; None if it is not ours, or lets nobody in."""
     if not is_well_formed(token):
         return None
     asked = from_view(request)
-    asked.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    asked.authorization = Secret("Bearer " + token)
     try:
         principal = authenticate(asked, fresh=True)
     except MCPError:

@@ -11,18 +11,22 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import Conf
+from mcp_django.core.secret import Secret
 from mcp_django.types import JSON
 
 #: In the place of a token that is not to be shown: a shell's variable.
 TOKEN_VARIABLE = "MCP_TOKEN"  # noqa: S105 - a name
 
+
+#: Where a token is to stand, while the texts are made.
+_TOKEN = "{token}"  # noqa: S105 - no token yet
 
 _LIST_TOOLS: JSON = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -52,7 +56,7 @@ def server_name(name: str, endpoint: str) -> str:
 
 
 def client_setups(
-    endpoint: str, name: str, *, token: str | None = None, logs_in: bool = False
+    endpoint: str, name: str, *, token: Secret | None = None, logs_in: bool = False
 ) -> Sequence[ClientSetup]:
     """The setup of each client for the URL of an endpoint, under a name that ``server_name`` gives.
 
@@ -60,6 +64,14 @@ def client_setups(
     variable MCP_TOKEN (for Cursor by YOUR_TOKEN), or by nothing where clients log in by themselves (``logs_in``: OAuth
     is installed). Clients that only log in are left out otherwise.
     """
+    if token is None:
+        return _client_setups(endpoint, name, None, logs_in)
+    # The token comes last, into texts that reports of errors cannot show.
+    setups = _client_setups(endpoint, name, _TOKEN, logs_in)
+    return [replace(setup, text=Secret(setup.text.replace(_TOKEN, token))) for setup in setups]
+
+
+def _client_setups(endpoint: str, name: str, token: str | None, logs_in: bool) -> Sequence[ClientSetup]:
     needs_token = token is not None or not logs_in
     shown = token if token is not None else f"${TOKEN_VARIABLE}"
     header = f' --header "Authorization: Bearer {shown}"' if needs_token else ""

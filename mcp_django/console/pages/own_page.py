@@ -27,6 +27,7 @@ from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connected_apps import clients_of_viewer, disconnect
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of
+from mcp_django.core.secret import Secret
 from mcp_django.core.web_pages import login, not_atomic, page
 from mcp_django.exchange.audience import CONNECTED, resource_of
 
@@ -130,7 +131,7 @@ def _make(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """What the token reaches that the person was just shown. The token is neither stored nor shown again."""
-    reach = reach_of(request, site, request.POST.get("token", ""))
+    reach = reach_of(request, site, Secret(request.POST.get("token", "")))
     # A token that acts as somebody else is as unknown as any.
     if reach is not None and not tokens_of(request.user).filter(pk=reach.token_id).exists():
         reach = None

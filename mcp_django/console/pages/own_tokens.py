@@ -15,8 +15,9 @@ from mcp_django.access import nonces
 from mcp_django.conf import get_conf
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
 from mcp_django.console.credentials.scopes import OfferedScope, describe
+from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import READ, known, parse
-from mcp_django.models import AccessToken
+from mcp_django.models import AccessToken, sealed
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
@@ -59,17 +60,19 @@ class OwnTokenForm(OnceForm, LifetimeForm):
         ticked = self.data.getlist("scopes") if isinstance(self.data, QueryDict) else [READ]
         return describe(self._site, self._request, self._scopes, ticked)
 
-    def make(self) -> tuple[AccessToken, str]:
+    def make(self) -> tuple[AccessToken, Secret]:
         """The new token and its plain text. Raises SentBefore, and ValidationError where there may be none."""
         with transaction.atomic(using=nonces.database()):
             self.use_up()
             if tokens_of(self._user).count() >= MOST:
                 raise ValidationError(_("You have %(count)d tokens. Revoke one that is not used.") % {"count": MOST})
-            return AccessToken.objects.create_token(
-                user=self._user,
-                name=self.cleaned_data["name"],
-                scopes=self.cleaned_data["scopes"],
-                expires_at=self.expiry,
+            return sealed(
+                AccessToken.objects.create_token(
+                    user=self._user,
+                    name=self.cleaned_data["name"],
+                    scopes=self.cleaned_data["scopes"],
+                    expires_at=self.expiry,
+                )
             )
 
 

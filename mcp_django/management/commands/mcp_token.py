@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from mcp_django.core.db.clearing import clear_away
+from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
@@ -63,25 +64,25 @@ class Command(BaseCommand):
             plain = make(options, _expiry(options))
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        self.stdout.write(plain)
+        self.stdout.write(plain.reveal())
 
-    def _make(self, options: dict[str, Any], expires_at: Expiry) -> str:
+    def _make(self, options: dict[str, Any], expires_at: Expiry) -> Secret:
         user, wanted = find_user(options["username"]), parse_scopes(options["scopes"])
         try:
             addresses = parse_networks(options["addresses"].split(","))
         except ValueError as error:
             raise CommandError(f"--addresses: {error}.") from None
-        _, plain = AccessToken.objects.create_token(
+        made = AccessToken.objects.create_token(
             user=user, name=options["name"][:100], scopes=wanted, addresses=addresses, expires_at=expires_at
         )
-        return plain
+        return Secret(made[1])
 
-    def _roll(self, options: dict[str, Any], expires_at: Expiry) -> str:
+    def _roll(self, options: dict[str, Any], expires_at: Expiry) -> Secret:
         grace = parse_duration("--grace", options["grace"])
         token = AccessToken.objects.filter(pk=options["roll"]).first()
         if token is None:
             raise CommandError(f"--roll: there is no token {options['roll']}. Its number is in its URL in the admin.")
-        return token.roll(grace=grace, expires_at=expires_at)[1]
+        return Secret(token.roll(grace=grace, expires_at=expires_at)[1])
 
     def _clear(self, days: int) -> None:
         if not 0 <= days <= _MAX_DAYS:

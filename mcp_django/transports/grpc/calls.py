@@ -164,17 +164,21 @@ async def _leave_out(body: bytes) -> None:
 def request_of(context: ServicerContext[bytes, bytes]) -> MCPRequest:
     """The request that opened a call: the metadata are its headers, and its URL is that of ``MCP["BASE_URL"]``."""
     base = from_settings()
-    headers = [(b"host", base.META["HTTP_HOST"].encode())]
-    for name, value in context.invocation_metadata() or ():
-        if isinstance(value, str) and name not in _NO_HEADERS:
-            headers.append((name.encode(), value.encode("latin-1", "replace")))
     peer = _PEER.fullmatch(unquote(context.peer() or ""))
     return from_scope({
         "path": base.path,
         "scheme": base.scheme,
-        "headers": headers,
+        "headers": [(b"host", base.META["HTTP_HOST"].encode()), *_headers_of(context)],
         "client": (peer[1], int(peer[2])) if peer else None,
     })  # fmt: skip
+
+
+def _headers_of(context: ServicerContext[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.encode(), value.encode("latin-1", "replace"))
+        for name, value in context.invocation_metadata() or ()
+        if isinstance(value, str) and name not in _NO_HEADERS
+    ]
 
 
 async def refuse(

@@ -50,8 +50,8 @@ class HTTPApplication:
             return False
         if not self.route.has_page or scope["method"] not in VISITING:
             return True
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        return not is_visit(lambda name: headers.get(name.encode()))
+        request = from_scope(scope)
+        return bool(request.authorization) or not is_visit(Headers(request.META).get)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -46,7 +46,7 @@ class Headers:
     """
 
     meta: Mapping[str, Any]
-    raw: Iterable[tuple[bytes, bytes]] = ()
+    raw: Iterable[tuple[bytes, bytes]] = field(default=(), repr=False)
 
     def get(self, name: str) -> str | None:
         value = self.meta.get(_meta_key(name))

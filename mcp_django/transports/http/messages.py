@@ -68,8 +68,8 @@ def headers_of(error: MCPError, status: int) -> dict[str, str]:
 class HTTPRequest:
     method: str
     headers: Headers
-    #: The body, or None where it is longer than MAX_BODY_BYTES.
-    body: bytes | None
+    #: The body, or None where it is longer than MAX_BODY_BYTES. Reports of errors show no bodies.
+    body: bytes | None = field(repr=False)
     #: The Django request that the project's hooks are given.
     for_hooks: MCPRequest
     #: The body as it comes, for views that read it so, and under WSGI for one in chunks.
@@ -98,7 +98,7 @@ class EventStream(ABC):
 @dataclass(slots=True)
 class HTTPResponse:
     status: HTTPStatus
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
     headers: dict[str, str] = field(default_factory=dict)
     stream: EventStream | None = None
     #: The questions that a legacy client must answer before there is a response.

@@ -25,7 +25,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.transports.http import sse
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.endpoint import EndpointView
-from mcp_django.transports.http.formats import SSE_TYPE
+from mcp_django.transports.http.formats import JSON_TYPE, SSE_TYPE
 from mcp_django.transports.http.headers import SESSION, VERSION
 from mcp_django.transports.http.messages import HTTPResponse
 from mcp_django.transports.http.uploads import NewUploadView, UploadView, accepts_uploads
@@ -37,7 +37,7 @@ class TicketView(View):
     def handle(self, principal: Principal) -> HTTPResponse:
         throttles.admit(principal, self.request)
         issued = {"ticket": tickets.issue(principal), "expires_in": tickets.SECONDS}
-        return HTTPResponse.json(encode(issued))
+        return HTTPResponse(HTTPStatus.OK, encode(issued), {"Content-Type": JSON_TYPE})
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from mcp_django.access import origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login, login_key, queue_key
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers
+from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
@@ -50,7 +51,7 @@ async def admit(request: MCPRequest) -> Principal:
     return await get_workers().run(_principal_of, request, ticket, principal_key=key)
 
 
-def _principal_of(request: MCPRequest, ticket: str | None) -> Principal:
+def _principal_of(request: MCPRequest, ticket: Secret | None) -> Principal:
     """The principal, found in a worker unless the credentials are malformed. Raises MCPError."""
     if ticket is not None:
         return _redeem(request, ticket)
@@ -63,14 +64,14 @@ def _principal_of(request: MCPRequest, ticket: str | None) -> Principal:
 
 
 def _is_by_cookie(request: MCPRequest) -> bool:
-    return bool(request.META.get("HTTP_COOKIE")) and not request.META.get("HTTP_AUTHORIZATION")
+    return bool(request.cookie) and not request.authorization
 
 
-def _redeem(request: MCPRequest, ticket: str) -> Principal:
+def _redeem(request: MCPRequest, ticket: Secret) -> Principal:
     """The principal of a ticket, which is used up even if its request is refused. Raises MCPError."""
     try:
         origins.check(request)
-        if request.META.get("HTTP_AUTHORIZATION"):
+        if request.authorization:
             raise bad_request("Send a ticket or the header Authorization, not both.")
     except MCPError:
         tickets.burn(ticket)

@@ -13,6 +13,7 @@ from mcp_django.bridge.sites import MCPSite, site
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.servers import end_handshake
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange.requests import without_credentials
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.transports.lasting.frames import FrameWire
@@ -50,7 +51,7 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
         super().__init__(site)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope = scope
+        self.scope = scope = without_credentials(scope)
         self.wire = FrameWire(send)
         self._receive = receive
         await receive()  # websocket.connect

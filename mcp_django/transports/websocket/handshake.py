@@ -7,6 +7,7 @@ import binascii
 from http import HTTPStatus
 from typing import Any
 
+from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.exchange.token_format import is_well_formed
@@ -26,16 +27,21 @@ def request_of(scope: Scope) -> MCPRequest:
     The official Python client can send credentials only in this way, from ``ws://user:TOKEN@host``.
     """
     request = from_scope(scope)
-    scheme, _, encoded = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "basic":
-        return request
-    try:
-        _, _, password = base64.b64decode(encoded, validate=True).decode("ascii").partition(":")
-    except (binascii.Error, ValueError):
-        return request
+    password = _password(request.authorization)
     if is_well_formed(password):
-        request.META["HTTP_AUTHORIZATION"] = f"Bearer {password}"
+        request.authorization = Secret("Bearer " + password)
     return request
+
+
+def _password(authorization: Secret) -> Secret:
+    """The password of Basic credentials; empty for others."""
+    scheme, _, encoded = map(Secret, authorization.partition(" "))
+    if scheme.lower() != "basic":
+        return Secret()
+    try:
+        return Secret(base64.b64decode(encoded, validate=True).decode("ascii").partition(":")[2])
+    except (binascii.Error, ValueError):
+        return Secret()
 
 
 def subprotocol_of(scope: Scope) -> str | None:
