@@ -60,6 +60,8 @@ class Conf:
     #: How many proxies stand before the server, each of which adds the address of its client to `X-Forwarded-For`.
     #: With 0, that header is not read.
     TRUSTED_PROXIES: int = 0
+    #: The same for [gRPC](deployment.md#grpc), whose proxy is another one. `None` counts as 0.
+    GRPC_TRUSTED_PROXIES: int | None = None
 
     # Logging in.
     #: Scheme and host under which clients know this server, as `https://example.com`. Empty: those of the request,

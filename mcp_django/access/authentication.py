@@ -62,13 +62,12 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        scheme, *tokens = _words_of(request) or [Secret()]
-        if scheme.lower() != "bearer":
+        digest = _hash_of_bearer(request)
+        if digest is None:
             return None
-        if len(tokens) != 1:
-            raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
         asked: Any = request
-        principal = principals.find(tokens[0], asked, fresh=getattr(request, "mcp_fresh", False))
+        fresh = getattr(request, "mcp_fresh", False)
+        principal = principals.find_hash(digest, asked, fresh=fresh) if digest else None
         if principal is None:
             raise AuthenticationFailed(_UNKNOWN)
         return principal.user, principal.auth
@@ -84,23 +83,15 @@ class PrincipalCache:
         #: By the hash of a token, by ``grant_name`` or by ``user_name``.
         self._known: Memory[Principal] = Memory()
 
-    def find(self, token: Secret, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
-        """The principal of a token that is valid now. The user is a copy, so that a hook may write on it.
+    def find_hash(self, digest: str, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
+        """The principal of a token that is valid now, by its hash. The user is a copy, so that a hook may write on it.
 
         A token that is bound to addresses is valid only for a request from one of them.
         """
-        digest = _hash_of(token)
-        # A text without the form of a token is in no database.
-        if digest not in known_callers and not is_well_formed(token):
-            return None
-        return self.find_hash(digest, request, fresh=fresh)
-
-    def find_hash(self, digest: str, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
-        """As ``find``, for a token of which only the stored hash is known."""
         return self._find(digest, fresh, partial(self._load, digest), request)
 
     def find_line(self, line: str | UUID, grant: int | None, request: MCPRequest | None) -> Principal | None:
-        """As ``find``, for what a token began earlier: by its grant while that holds, with all scopes of the grant.
+        """As ``find_hash``, for what a token began: by its grant while that holds, with all scopes of the grant.
 
         Without a grant, the newest token of the credential line counts. The cache is not used.
         """
@@ -128,12 +119,8 @@ class PrincipalCache:
         found = self._find(grant_name(key), fresh, partial(self._load_grant, key), None)
         return None if found is None else _mark_used(_by_grant(opened, found, request))
 
-    def find_in_memory(self, token: Secret, request: MCPRequest | None = None) -> Principal | None:
-        """What ``find`` would answer from memory, or None where it would have to ask the database."""
-        return self.recall(_hash_of(token), request)
-
     def recall(self, name: str, request: MCPRequest | None = None) -> Principal | None:
-        """As ``find_in_memory``, by the hash of a token, by ``grant_name`` or by ``user_name``."""
+        """What is remembered, by the hash of a token, by ``grant_name`` or by ``user_name``; else None."""
         principal = self._known.get(name)
         return None if principal is None else _admitted(principal, request)
 
@@ -421,14 +408,29 @@ def note_caller(digest: str, principal: Principal) -> None:
         count_as(principal.key)
 
 
-def _words_of(request: Any) -> list[Secret]:
+def _words_of(request: Any) -> list[str]:
     """The words of the Authorization header. The request is ours, or that of a view in which our class is used."""
     # Django's ``headers`` would copy all headers and keep the copy, for each request and open socket.
-    found = getattr(request, "authorization", None) or Secret(request.META.get(AUTHORIZATION) or "")
-    return list(map(Secret, found.split()))
+    words: list[str] = (getattr(request, "authorization", "") or request.META.get(AUTHORIZATION) or "").split()
+    return words
 
 
-def _hash_of(token: Secret) -> str:
+def _hash_of_bearer(request: Any) -> str | None:
+    """The hash of a Bearer token; None for another scheme; empty for a text without a token's form.
+
+    Raises AuthenticationFailed where more or less than one word follows the scheme.
+    """
+    match _words_of(request):
+        case [scheme, token] if scheme.lower() == "bearer":
+            digest = _hash_of(token)
+            # A text without the form of a token is in no database.
+            return digest if digest in known_callers or is_well_formed(token) else ""
+        case [scheme, *_] if scheme.lower() == "bearer":
+            raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
+    return None
+
+
+def _hash_of(token: str) -> str:
     return hashlib.sha256(token.encode("latin-1", "replace")).hexdigest()
 
 
@@ -440,7 +442,7 @@ def _digest_of(request: MCPRequest) -> str:
         case [scheme, token] if scheme.lower() == "bearer":
             return _hash_of(token)
         case words:
-            return _hash_of(Secret(" ".join(words)))
+            return _hash_of(" ".join(words))
 
 
 def _may_hold(request: MCPRequest) -> bool:
@@ -490,12 +492,13 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
     """
     if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
         return None
-    match _words_of(request):
-        case [] if not request.authorization:
-            return _anonymous()
-        case [scheme, token] if scheme.lower() == "bearer":
-            return principals.find_in_memory(token, request)
-    return None
+    if not request.authorization:
+        return _anonymous()
+    try:
+        digest = _hash_of_bearer(request)
+    except AuthenticationFailed:
+        return None
+    return principals.recall(digest, request) if digest else None
 
 
 def _anonymous() -> Principal | None:

@@ -41,4 +41,7 @@ def _triple(origin: str) -> tuple[str, str | None, int | None]:
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
     except ValueError:
         return ("", None, None)
+    # An origin is these three alone (RFC 6454 §6.2): no user, path, query or fragment.
+    if "@" in parts.netloc or origin.lower() != f"{parts.scheme}://{parts.netloc}".lower():
+        return ("", None, None)
     return parts.scheme, parts.hostname, port

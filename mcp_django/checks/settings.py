@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from typing import Any
 
 import django
@@ -25,6 +26,7 @@ from mcp_django.bridge.uploads.names import is_media_range
 from mcp_django.conf import AUDITS, LANDING_PAGES, OAUTH_APP, Conf, get_conf, unknown_keys
 from mcp_django.core.db.bounds import BOUNDS
 from mcp_django.core.events.bus import configured_bus
+from mcp_django.exchange.addresses import problem_of_grpc
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
 from mcp_django.exchange.scopes import parse, problems_of_groups
 from mcp_django.protocol.unknown_names import nearest
@@ -215,6 +217,13 @@ def _check_addresses() -> Iterator[CheckMessage]:
             "callers have the proxy's address, and one of them can use up its limits for all.",
             hint="Set TRUSTED_PROXIES to the number of proxies, or the limits of 'address' in THROTTLES to None.",
             id="mcp_django.W021",
+        )
+    unknown = problem_of_grpc() if find_spec("grpc") is not None else None
+    if unknown is not None:
+        yield Warning(
+            unknown,
+            hint="Set GRPC_TRUSTED_PROXIES to the number of proxies before mcp_grpc; 0 where there is none.",
+            id="mcp_django.W028",
         )
 
 

@@ -30,14 +30,26 @@ def address_in(meta: Mapping[str, Any]) -> str:
     Each proxy adds the address of its own client at the end of X-Forwarded-For. So the entry that counts is number
     ``TRUSTED_PROXIES`` from the end, and what a client wrote before it is not read.
     """
-    trusted = get_conf().TRUSTED_PROXIES
-    address = str(meta.get("REMOTE_ADDR") or "")
-    if trusted:
-        forwarded = [part.strip() for part in str(meta.get("HTTP_X_FORWARDED_FOR") or "").split(",") if part.strip()]
-        # With fewer entries than proxies, the request came past one of them, and the farthest known address counts.
-        hops = [*forwarded, address][-trusted - 1 :]
-        address = hops[0][:_LONGEST]
-    return canonical(address)
+    address, forwarded = meta.get("REMOTE_ADDR"), meta.get("HTTP_X_FORWARDED_FOR")
+    return canonical(address_behind(get_conf().TRUSTED_PROXIES, str(address or ""), str(forwarded or "")))
+
+
+def address_behind(proxies: int, address: str, forwarded: str) -> str:
+    """The address of the client of so many proxies, of which the nearest has the ``address``."""
+    hops = [*(part.strip() for part in forwarded.split(",") if part.strip()), address] if proxies else [address]
+    # With fewer entries than proxies, the request came past one of them, and the farthest known address counts.
+    return hops[-proxies - 1 :][0][:_LONGEST]
+
+
+def problem_of_grpc() -> str | None:
+    """What is unknown of the proxies before gRPC, in words; None where nothing is."""
+    conf = get_conf()
+    if not conf.TRUSTED_PROXIES or conf.GRPC_TRUSTED_PROXIES is not None:
+        return None
+    return (
+        "MCP['TRUSTED_PROXIES'] counts the proxies before HTTP, and MCP['GRPC_TRUSTED_PROXIES'] is not set. Over gRPC "
+        "X-Forwarded-For is not read, so callers behind a proxy all have its address."
+    )
 
 
 def parse_networks(texts: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote_plus, urlsplit
@@ -62,6 +62,13 @@ _TICKET = "ticket"
 _CREDENTIAL_HEADERS = {b"authorization": AUTHORIZATION, b"cookie": COOKIE}
 
 
+_NOTHING = Secret()
+
+
+def _secret(text: str) -> Secret:
+    return text if isinstance(text, Secret) else Secret(text)
+
+
 class Meta(dict[str, Any]):
     """META, whose ``repr`` hides the values that Django hides in reports of errors."""
 
@@ -110,8 +117,8 @@ class MCPRequest(BareRequest):
         self.path = self.path_info = path
         self.META = Meta(_META)
         self.META.update(meta)
-        self.authorization = Secret(self.META.pop(AUTHORIZATION, ""))
-        self.cookie = Secret(self.META.pop(COOKIE, ""))
+        self.authorization = _secret(self.META.pop(AUTHORIZATION, _NOTHING))
+        self.cookie = _secret(self.META.pop(COOKIE, _NOTHING))
         self.user = AnonymousUser()
 
     @cached_property
@@ -196,14 +203,17 @@ def without_credentials(scope: Mapping[str, Any]) -> dict[str, Any]:
     """The scope with its credentials apart from the headers, so that its ``repr`` does not show them."""
     if _CREDENTIALS in scope:
         return dict(scope)
-    headers = scope.get("headers", ())
-    kept = [header for header in headers if header[0].lower() not in _CREDENTIAL_HEADERS]
-    found = {} if len(kept) == len(headers) else {
-        name: value
-        for raw_name, name in _CREDENTIAL_HEADERS.items()
-        if (value := _joined(headers, raw_name, "; " if name is COOKIE else ","))
-    }  # fmt: skip
-    without = {**scope, "headers": kept, _CREDENTIALS: found}
+    kept: list[tuple[bytes, bytes]] = []
+    found: dict[str, str] = {}
+    for header in scope.get("headers", ()):
+        name = _CREDENTIAL_HEADERS.get(header[0].lower())
+        if name is None:
+            kept.append(header)
+            continue
+        value = header[1].decode("latin-1")
+        # As Django joins headers that come twice.
+        found[name] = f"{found[name]}{'; ' if name is COOKIE else ','}{value}" if name in found else value
+    without = {**scope, "headers": kept, _CREDENTIALS: {name: Secret(value) for name, value in found.items()}}
     if scope.get("type") == "websocket":
         without["query_string"], without[_TICKETS] = _without_tickets(scope.get("query_string", b""))
     return without
@@ -214,11 +224,6 @@ def _without_tickets(query: bytes) -> tuple[bytes, list[Secret]]:
     pairs = [(unquote_plus(pair.partition(b"=")[0].decode("latin-1")), pair) for pair in query.split(b"&")]
     tickets = [pair.partition(b"=")[2].decode("latin-1") for name, pair in pairs if name == _TICKET]
     return b"&".join(pair for name, pair in pairs if name != _TICKET), list(map(Secret, map(unquote_plus, tickets)))
-
-
-def _joined(headers: Iterable[tuple[bytes, bytes]], name: bytes, mark: str) -> Secret:
-    """The values of a header, joined as Django joins them."""
-    return Secret(mark.join([value.decode("latin-1") for sent, value in headers if sent.lower() == name]))
 
 
 @lru_cache(maxsize=1_000)

@@ -10,8 +10,6 @@ import re
 import secrets
 from zlib import crc32
 
-from mcp_django.core.secret import Secret
-
 PREFIX = "mcpdj_"
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: 62 ** 43 is more than 2 ** 256.
@@ -23,10 +21,10 @@ _TOKEN = re.compile(rb"mcpdj_([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
 _OLD_TOKEN = re.compile(rb"mcp_[0-9A-Za-z_-]{43}")
 
 
-def new_token() -> Secret:
+def new_token() -> str:
     """The plain text of a new token, with 256 random bits."""
-    random = Secret("".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH)))
-    return Secret(PREFIX + random + checksum(random.encode()).decode())
+    random = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
+    return f"{PREFIX}{random}{checksum(random.encode()).decode()}"
 
 
 def is_well_formed(token: str | bytes) -> bool:

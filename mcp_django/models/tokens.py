@@ -88,7 +88,7 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         check_expiry(end, now)
         own = dict(limits or {})
         validate_limits(own)
-        plain = new_token()
+        plain = Secret(new_token())
         token = self.create(
             user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), limits=own,
             hash=digest(plain), last_chars=plain[-_LAST_CHARS:], created_at=now, expires_at=end, grant=grant,

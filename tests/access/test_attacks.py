@@ -15,9 +15,8 @@ from demo_project.flights.models import Airline, Flight
 from mcp_django import ModelMCP, site
 from mcp_django.access.authentication import PrincipalCache, authenticate
 from mcp_django.conf import get_conf
-from mcp_django.core.secret import Secret
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.models import AccessToken, Session, Tool
+from mcp_django.models import AccessToken, Session, Tool, digest
 from mcp_django.push.subscriptions import watch
 from mcp_django.transports.http.endpoint import EndpointView
 from mcp_django.transports.http.headers import Headers
@@ -205,8 +204,8 @@ def test_keeping_a_token_that_was_revoked_while_it_was_being_read(root: DirectPe
 
     cache = Overtaken()
 
-    assert cache.find(Secret(plain), fresh=False) is not None
-    assert cache.find_in_memory(Secret(plain)) is None
+    assert cache.find_hash(digest(plain), fresh=False) is not None
+    assert cache.recall(digest(plain)) is None
 
 
 def test_counting_as_another_caller_by_another_spelling(users: Users) -> None:

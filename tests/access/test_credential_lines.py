@@ -12,7 +12,6 @@ from django.utils import timezone
 from mcp_django.access import tickets
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
-from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken, Session, Ticket, digest
@@ -33,7 +32,7 @@ def rolled(peer: Peer) -> str:
 
 
 def principal_of(plain: str) -> Principal | None:
-    return principals.find(Secret(plain), fresh=True)
+    return principals.find_hash(digest(plain), fresh=True)
 
 
 # Making tokens.

@@ -46,8 +46,8 @@ from tests.support.peers import MODERN, HTTPPeer, Peers
 PACKAGE = str(Path(mcp_django.__file__).parent)
 #: Where credentials are taken out of what a server hands over, and where their form and their hash are computed.
 TAKING = (
-    "without_credentials", "_without_tickets", "_joined", "MCPRequest.__init__", "_form", "is_well_formed", "new_token",
-    "sealed",
+    "without_credentials", "_without_tickets", "MCPRequest.__init__", "_secret", "_form", "new_token", "sealed",
+    "is_well_formed", "_digest_of", "_hash_of_bearer", "_may_hold",
 )  # fmt: skip
 #: These have the whole scope of a server, until they know who answers it.
 HANDING_OVER = ("MCPApplication", "HTTPApplication.answers", "MCPConsumer.__call__", "from_scope", "request_of")

@@ -20,7 +20,6 @@ from django.utils import timezone
 
 from mcp_django.access.authentication import principals
 from mcp_django.core import memory
-from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.token_format import is_well_formed, new_token
 from mcp_django.models import AccessToken, digest
@@ -117,12 +116,12 @@ def test_a_token_expires_while_it_is_remembered(peers: Peers, users: Any, monkey
     soon = timezone.now() + timedelta(seconds=60)
     with override_settings(MCP=CACHED):
         _, plain = AccessToken.objects.create_token(user=users.admin, expires_at=soon)
-        assert principals.find(Secret(plain), fresh=False) is not None
+        assert principals.find_hash(digest(plain), fresh=False) is not None
         later = time.monotonic() + 61
         monkeypatch.setattr(memory.time, "monotonic", lambda: later)
         monkeypatch.setattr(timezone, "now", lambda: soon)
 
-        assert principals.find(Secret(plain), fresh=False) is None
+        assert principals.find_hash(digest(plain), fresh=False) is None
 
 
 # What is remembered of a token, and forgotten at once.
@@ -268,7 +267,7 @@ DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def test_a_scanner_can_verify_a_token_by_what_is_documented() -> None:
-    found = re.search(DOCUMENTED, f"Authorization: Bearer {new_token().reveal()}\n")
+    found = re.search(DOCUMENTED, f"Authorization: Bearer {new_token()}\n")
 
     assert found is not None
     value = 0

@@ -14,8 +14,7 @@ from django.db import transaction
 
 from mcp_django.access.authentication import principals
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
-from mcp_django.core.secret import Secret
-from mcp_django.models import AccessToken, Tool
+from mcp_django.models import AccessToken, Tool, digest
 from tests.push.conftest import Heard
 from tests.support.data import token_of
 
@@ -119,13 +118,13 @@ def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard)
 
 def test_this_process_forgets_a_revoked_token_at_once(heard: Heard, user: User, settings: LazySettings) -> None:
     settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3600}
-    plain = Secret(token_of(user))
-    found = principals.find(plain, fresh=False)
+    plain = token_of(user)
+    found = principals.find_hash(digest(plain), fresh=False)
 
     AccessToken.objects.get().revoke()
 
     assert found is not None
-    assert principals.find(plain, fresh=False) is None
+    assert principals.find_hash(digest(plain), fresh=False) is None
 
 
 # Passwords.

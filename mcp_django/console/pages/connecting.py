@@ -38,12 +38,16 @@ class ClientSetup:
     #: Names it in ids of HTML: letters and hyphens.
     key: str
     title: str
-    #: What is pasted: a command, or the content of a file.
+    #: What is pasted: a command, or the content of a file. A Secret, which templates show, since it may hold a token.
     text: str
     #: Where it is pasted; lazily translated.
     where: Any
     #: Opens the client and asks there. It never holds a token, since links are kept by browsers and logs.
     install_url: str = ""
+
+    def plain_text(self) -> str:
+        """The text itself, to be printed."""
+        return Secret(self.text).reveal()
 
 
 def server_name(name: str, endpoint: str) -> str:
@@ -56,7 +60,7 @@ def server_name(name: str, endpoint: str) -> str:
 
 
 def client_setups(
-    endpoint: str, name: str, *, token: Secret | None = None, logs_in: bool = False
+    endpoint: str, name: str, *, token: str | None = None, logs_in: bool = False
 ) -> Sequence[ClientSetup]:
     """The setup of each client for the URL of an endpoint, under a name that ``server_name`` gives.
 
@@ -64,11 +68,10 @@ def client_setups(
     variable MCP_TOKEN (for Cursor by YOUR_TOKEN), or by nothing where clients log in by themselves (``logs_in``: OAuth
     is installed). Clients that only log in are left out otherwise.
     """
-    if token is None:
-        return _client_setups(endpoint, name, None, logs_in)
+    made = Secret("" if token is None else token)
     # The token comes last, into texts that reports of errors cannot show.
-    setups = _client_setups(endpoint, name, _TOKEN, logs_in)
-    return [replace(setup, text=Secret(setup.text.replace(_TOKEN, token))) for setup in setups]
+    setups = _client_setups(endpoint, name, None if token is None else _TOKEN, logs_in)
+    return [replace(setup, text=Secret(setup.text.replace(_TOKEN, made))) for setup in setups]
 
 
 def _client_setups(endpoint: str, name: str, token: str | None, logs_in: bool) -> Sequence[ClientSetup]:

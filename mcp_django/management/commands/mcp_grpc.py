@@ -16,6 +16,7 @@ from django.db import connections
 from mcp_django.conf import get_conf
 from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.core.running.workers import close_workers
+from mcp_django.exchange.addresses import problem_of_grpc
 from mcp_django.exchange.requests import from_settings
 from mcp_django.management.arguments import find_site, warn_of_a_local_bus
 
@@ -61,6 +62,9 @@ class Command(BaseCommand):
                 f"Tokens would go to {host} in clear text: give --cert and --key, or --plaintext behind a proxy."
             )
         warn_of_a_local_bus()
+        unknown = problem_of_grpc()
+        if unknown is not None:
+            self.stderr.write(unknown)
 
         async def serve() -> None:
             address = f"[{host}]:{options['port']}" if ":" in host else f"{host}:{options['port']}"

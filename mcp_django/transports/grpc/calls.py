@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import grpc
+from django.conf import settings
 from grpc.aio import ServicerContext
 
 from mcp_django.access import challenges
@@ -18,6 +19,7 @@ from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import run_patiently
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange.addresses import address_behind
 from mcp_django.exchange.requests import MCPRequest, from_scope, from_settings
 from mcp_django.protocol import jsonrpc, protobuf
 from mcp_django.protocol.errors import InvalidRequest, Unauthenticated
@@ -51,8 +53,10 @@ _STATUSES: Mapping[int, grpc.StatusCode] = {
     HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     HTTPStatus.INTERNAL_SERVER_ERROR: grpc.StatusCode.INTERNAL,
 }
-#: Metadata that is no header: a login of the site is for browsers, and the host is that of BASE_URL.
-_NO_HEADERS = frozenset({"cookie", "host", "content-length"})
+#: Metadata that is no header: a login of the site is for browsers, the URL is that of BASE_URL, whatever a client says,
+#: and the proxies that GRPC_TRUSTED_PROXIES counts are not those of HTTP.
+_NO_HEADERS = re.compile("cookie|host|content-length|forwarded|x-forwarded-.*")
+_FORWARDED = "x-forwarded-for"
 _PEER = re.compile(r"ipv[46]:\[?([^\]]*)\]?:([0-9]+)")
 #: Methods that open something that lasts, which needs a Session.
 _OF_SESSIONS = ("initialize", "subscriptions/listen")
@@ -165,19 +169,24 @@ def request_of(context: ServicerContext[bytes, bytes]) -> MCPRequest:
     """The request that opened a call: the metadata are its headers, and its URL is that of ``MCP["BASE_URL"]``."""
     base = from_settings()
     peer = _PEER.fullmatch(unquote(context.peer() or ""))
+    metadata = context.invocation_metadata() or ()
+    forwarded = ",".join(str(value) for name, value in metadata if name == _FORWARDED)
+    address = address_behind(get_conf().GRPC_TRUSTED_PROXIES or 0, peer[1] if peer else "", forwarded)
     return from_scope({
         "path": base.path,
         "scheme": base.scheme,
         "headers": [(b"host", base.META["HTTP_HOST"].encode()), *_headers_of(context)],
-        "client": (peer[1], int(peer[2])) if peer else None,
+        "client": (address, int(peer[2]) if peer else 0) if address else None,
     })  # fmt: skip
 
 
 def _headers_of(context: ServicerContext[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    secure: tuple[str, str] = settings.SECURE_PROXY_SSL_HEADER or ("", "")
+    tells_scheme = secure[0].removeprefix("HTTP_").replace("_", "-").lower()
     return [
         (name.encode(), value.encode("latin-1", "replace"))
         for name, value in context.invocation_metadata() or ()
-        if isinstance(value, str) and name not in _NO_HEADERS
+        if isinstance(value, str) and not _NO_HEADERS.fullmatch(name) and name != tells_scheme
     ]
 
 

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 
+from django.conf import settings
+
+from mcp_django.access import https
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal
@@ -60,6 +63,12 @@ class HTTPApplication:
             close_hub_at_shutdown(get_hub())
             self._loop = loop
         for_hooks = from_scope(scope)
+        redirect = https.redirect_of(for_hooks) if settings.SECURE_SSL_REDIRECT else None
+        if redirect is not None:
+            await _send(
+                send, HTTPResponse(HTTPStatus(redirect.status_code), headers={"Location": redirect["Location"]})
+            )
+            return
         request = HTTPRequest(scope["method"], Headers(for_hooks.META, scope["headers"]), None, for_hooks)
         if self.route.view.reads_as_it_comes:
             await self._answer_reading(request, BodyOfLoop(receive), send)
@@ -235,7 +244,8 @@ def _too_slow(request: HTTPRequest) -> HTTPResponse:
         HTTPStatus.REQUEST_TIMEOUT, "The body took longer to come than a request may (REQUEST_SECONDS)."
     )
     body = jsonrpc.encode(jsonrpc.error_message(None, refused, LEGACY))
-    refusal = HTTPResponse.json(body, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
+    headers = {"Connection": "close", **https.hsts_of(request.for_hooks)}
+    refusal = HTTPResponse.json(body, HTTPStatus.REQUEST_TIMEOUT, headers)
     return refusal.written(accepted_format(request.headers))
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
 
-from mcp_django.access import challenges, origins
+from django.conf import settings
+
+from mcp_django.access import challenges, https, origins
 from mcp_django.access.authentication import authenticate, queue_key
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
@@ -134,6 +136,8 @@ class View(ABC):
 
     def finalize(self, response: HTTPResponse) -> HTTPResponse:
         """Add the headers that every response has."""
+        if settings.SECURE_HSTS_SECONDS:
+            response.headers.update(https.hsts_of(self.request))
         origin = self.http.headers.get("origin")
         if origin is None:
             return response

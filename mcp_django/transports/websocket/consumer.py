@@ -8,7 +8,7 @@ from typing import Any
 
 from channels.consumer import AsyncConsumer
 
-from mcp_django.access import challenges
+from mcp_django.access import challenges, https
 from mcp_django.bridge.sites import MCPSite, site
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.servers import end_handshake
@@ -55,9 +55,14 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
         self.wire = FrameWire(send)
         self._receive = receive
         await receive()  # websocket.connect
-        refused = await self.admit(handshake.request_of(scope))
+        request = handshake.request_of(scope)
+        redirect = https.redirect_of(request)
+        if redirect is not None:
+            await self._deny(handshake.redirection(scope, redirect["Location"]), send)
+            return
+        refused = await self.admit(request)
         if refused is not None:
-            await self._deny(refused, send)
+            await self._refuse(refused, send)
             return
         await self.serve()
 
@@ -67,12 +72,15 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
     async def begin(self) -> None:
         await self.wire.send({"type": "websocket.accept", "subprotocol": self._subprotocol})
 
-    async def _deny(self, error: MCPError, send: Send) -> None:
+    async def _refuse(self, error: MCPError, send: Send) -> None:
         if isinstance(error, Unauthenticated):
             error.challenge = challenges.complete(error.challenge, self.site, self.request)
         # A known caller may wait a little too, though it is not part of a crowd.
         await hold_refusal()
-        for message in handshake.denial(self.scope, error):
+        await self._deny(handshake.denial(self.scope, error), send)
+
+    async def _deny(self, messages: list[dict[str, Any]], send: Send) -> None:
+        for message in messages:
             await self.wire.send(message)
         end_handshake(send)
 

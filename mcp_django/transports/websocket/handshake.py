@@ -52,6 +52,15 @@ def subprotocol_of(scope: Scope) -> str | None:
     return SUBPROTOCOL if offered else None
 
 
+def redirection(scope: Scope, location: str) -> list[dict[str, Any]]:
+    """As ``denial``, for a socket that is to be opened at another URL."""
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        return [{"type": "websocket.close"}]
+    headers = [(b"location", location.encode("latin-1")), (b"content-length", b"0")]
+    start: JSON = {"type": "websocket.http.response.start", "status": 301, "headers": headers}
+    return [start, {"type": "websocket.http.response.body", "body": b""}]
+
+
 def denial(scope: Scope, error: MCPError) -> list[dict[str, Any]]:
     """The messages that refuse the upgrade: an HTTP answer where the server can give it, else the 403 of a close."""
     if "websocket.http.response" not in (scope.get("extensions") or {}):

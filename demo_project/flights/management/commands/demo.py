@@ -16,7 +16,6 @@ from django.db.models import Q
 from demo_project.flights.admin import JFK_OPERATIONS
 from mcp_django import site
 from mcp_django.console.pages.connecting import client_setups
-from mcp_django.core.secret import Secret
 from mcp_django.models import AccessToken, Tool
 
 HOST = "127.0.0.1"
@@ -153,8 +152,8 @@ def welcome(port: int, token: str) -> str:
     """What to connect to, and how, ready to be pasted."""
     http = f"http://{HOST}:{port}/mcp"
     with_token, by_login = (
-        {one.key: Secret(one.text).reveal() for one in client_setups(http, "flights", token=given, logs_in=True)}
-        for given in (Secret(token), None)
+        {one.key: one.plain_text() for one in client_setups(http, "flights", token=given, logs_in=True)}
+        for given in (token, None)
     )
     return WELCOME.format(
         front=f"http://{HOST}:{port}/",
