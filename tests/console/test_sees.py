@@ -15,6 +15,7 @@ from mcp_django import MCPSite, site
 from mcp_django.models import AccessToken, Tool
 from tests.console.visiting import client_of, content_of, lines
 from tests.support.data import Users, make_staff
+from tests.support.declared import Declared
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "trail")
 
@@ -230,6 +231,20 @@ def test_staff_cannot_tell_what_is_not_theirs_from_nothing(users: Users, flights
         text = sees(clerk, why=why)
         assert "There is no such model, field, row, tool or prompt." in text, why
         assert "delete_record?" not in text and "auth." not in text.replace(why, ""), why
+
+
+def test_staff_cannot_tell_a_hidden_field_from_one_that_does_not_exist(
+    users: Users, clerk: User, declared: Declared
+) -> None:
+    shown = ["number", "carrier"]
+    declared.model(Flight, fields=shown)
+    fields = [field.name for field in Flight._meta.get_fields() if field.name not in (*shown, "id")]
+    for scopes in ("read", "model:flights.flight:read", "model:flights.airline:read", "actions"):
+        told = {sees(clerk, scopes=scopes, why=f"flights.flight.{name}").count("There is no such") for name in fields}
+        assert told == {1}, scopes
+        assert "There is no such" in sees(clerk, scopes=scopes, why="flights.flight.nothing")
+    # Whoever may know of everything is told why.
+    assert "There is no such" not in sees(users.admin, user="clerk", why=f"flights.flight.{fields[0]}")
 
 
 def test_staff_who_may_view_tools_are_told_of_each_tool(users: Users) -> None:

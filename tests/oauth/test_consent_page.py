@@ -52,12 +52,20 @@ def test_a_program_that_registered_itself_has_no_host_and_goes_on_only_if_its_pe
     ]
 
 
+TOOLS = ["Delay statistics", "Export selected flights as CSV"]
+
+
 @pytest.mark.parametrize(("name", "expected"), [
     ("ops", [
-        "Read 6 models", "Which", "Airlines", "Airports", "Disruptions", "Flights", "Planes", "Weather observations",
-        "Run 1 action", "This can change data.", "Which", "Mark selected flights as cancelled",
+        "Read 6 models; Use 2 tools that read", "Which", "Airlines", "Airports", "Disruptions", "Flights", "Planes",
+        "Weather observations", *TOOLS,
+        "Run 1 action: Mark selected flights as cancelled", "This can change data.", "Which",
+        "Mark selected flights as cancelled",
     ]),
-    ("viewer", ["Read 3 models", "Which", "Airlines", "Airports", "Flights", "Run 0 actions", "This can change data."]),
+    ("viewer", [
+        "Read 3 models; Use 2 tools that read", "Which", "Airlines", "Airports", "Flights", *TOOLS,
+        "Nothing that you may do at present (actions)", "This can change data.",
+    ]),
 ])  # fmt: skip
 def test_each_scope_says_how_many_models_and_actions_of_this_user_it_opens_and_which(
     users: Users, name: str, expected: list[str]

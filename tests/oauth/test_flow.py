@@ -245,17 +245,24 @@ def test_a_scope_that_is_none_any_more_is_not_described(users: Users) -> None:
 
     page = Person(users.ops).open("/mcp/connected").content.decode()
 
-    assert "gone" not in page and re.search(r"<li>Read \d models</li>", page)
+    assert "gone" not in page and re.search(r"<li>Read \d models; Use 2 tools that read</li>", page)
 
 
 def test_a_scope_is_said_in_words_with_numbers(users: Users) -> None:
     switch_on("update_record")
     expected = {
         "read actions": ["Read 6 models", "Run 1 action"],
-        "model:flights.flight:read": ["Read one model: Flights"],
-        "tool:flights_flight_mark_cancelled": ["Run one action: Mark selected flights as cancelled"],
-        "read write": ["Read 6 models", "Create, change and delete records of 2 models"],
-        "model:flights.flight:write": ["Create, change and delete records of one model: Flights"],
+        "model:flights.flight:read": ["Read 1 model: Flights"],
+        "tool:flights_flight_mark_cancelled": ["Run 1 action: Mark selected flights as cancelled"],
+        "read write": ["Read 6 models", "Change records of 2 models"],
+        # What may not be read is not written either.
+        "model:flights.flight:write": ["Nothing that you may do at present (model:flights.flight:write)"],
+        "model:flights.flight:read model:flights.flight:write": [
+            "Read 1 model: Flights",
+            "Change records of 1 model: Flights",
+        ],
+        "tool:update_record": ["Update a record: Change records of 2 models"],
+        "tool:find_records": ["Find records: Read 6 models"],
     }
 
     pages = {asked: Person(users.ops).open(Program().url(scope=asked)).content.decode() for asked in expected}

@@ -128,7 +128,7 @@ class WriteTool(BaseTool):
         return "" if found is None else found.label
 
 
-class _Operation(WriteTool):
+class OperationTool(WriteTool):
     """Creates, updates or deletes: after a preview, once that is confirmed."""
 
     operation: ClassVar[Operation]
@@ -147,7 +147,7 @@ class _Operation(WriteTool):
         return applying.change(exchange, self.operation, arguments)
 
 
-class CreateRecord(_Operation):
+class CreateRecord(OperationTool):
     name, operation = "create_record", "create"
     title = "Create a record"
     description = (
@@ -160,7 +160,7 @@ class CreateRecord(_Operation):
     required = ("model", "values")
 
 
-class UpdateRecord(_Operation):
+class UpdateRecord(OperationTool):
     name, operation = "update_record", "update"
     title = "Update a record"
     description = "Change fields of one record through the admin's form. Without confirm: a preview, with the token."
@@ -171,7 +171,7 @@ class UpdateRecord(_Operation):
     required = ("model", "id")
 
 
-class DeleteRecord(_Operation):
+class DeleteRecord(OperationTool):
     name, operation = "delete_record", "delete"
     title = "Delete records"
     description = "Delete records as the admin does. Without confirm: what would go with them, with the token."
@@ -186,7 +186,7 @@ class _Reading(WriteTool):
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
 
     def is_available(self, request: MCPRequest) -> bool:
-        writing = (tool for tool in self.site.tools.values() if isinstance(tool, _Operation))
+        writing = (tool for tool in self.site.tools.values() if isinstance(tool, OperationTool))
         return catalog.may_call_one_of(self.site, request, writing)
 
 
@@ -247,5 +247,5 @@ class GetChange(_Reading):
         return outcomes.answer_of(exchange, found)
 
 
-_OPERATIONS: tuple[type[_Operation], ...] = (CreateRecord, UpdateRecord, DeleteRecord)
+_OPERATIONS: tuple[type[OperationTool], ...] = (CreateRecord, UpdateRecord, DeleteRecord)
 WRITE_TOOLS: tuple[type[WriteTool], ...] = (DescribeForm, PreviewChange, *_OPERATIONS, GetChange)

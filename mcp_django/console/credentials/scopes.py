@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, ngettext_lazy
 
 from mcp_django.access.authentication import authenticate
+from mcp_django.access.permissions import using_tool
+from mcp_django.bridge.declared.options import OPERATIONS, Operation
+from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.writes.access import writable_models
+from mcp_django.bridge.writes.tools import OperationTool, WriteTool
 from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import inspection_exchange
@@ -25,10 +30,100 @@ from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, kno
 from mcp_django.exchange.token_format import is_well_formed
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest
+    from django.db.models import Model
 
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.sites import MCPSite
+    from mcp_django.bridge.tools.base import BaseTool
+
+
+#: Operation → what it does to records, as a page says it.
+_WRITES: Mapping[Operation, Any] = {
+    "create": ngettext_lazy("Create records of %d model", "Create records of %d models"),
+    "update": ngettext_lazy("Change records of %d model", "Change records of %d models"),
+    "delete": ngettext_lazy("Delete records of %d model", "Delete records of %d models"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a principal with exactly some scopes may do, as the catalog of tools and the policy decide."""
+
+    #: The models that are read, by label.
+    reads: dict[str, type[Model]]
+    #: The models whose records are created, changed or deleted, by label.
+    writes: dict[Operation, dict[str, type[Model]]]
+    #: The tools that are not for models in general: actions, functions and saved queries, by name.
+    tools: dict[str, BaseTool]
+
+    @property
+    def changes_data(self) -> bool:
+        return any(self.writes.values()) or any(tool.may_change for tool in self.tools.values())
+
+    def and_beside(self, both: Opened, other: Opened) -> Opened:
+        """What it opens, with what is opened by both and not by the other alone."""
+        return Opened(
+            self.reads | _without(both.reads, other.reads),
+            {one: models | _without(both.writes[one], other.writes[one]) for one, models in self.writes.items()},
+            self.tools | _without(both.tools, other.tools),
+        )
+
+    def in_words(self) -> list[str]:
+        """How much it is of each."""
+        runs = sum(tool.may_change for tool in self.tools.values())
+        uses, reads, sets = len(self.tools) - runs, len(self.reads), [set(models) for models in self.writes.values()]
+        found = [
+            (reads, ngettext("Read %d model", "Read %d models", reads)),
+            (uses, ngettext("Use %d tool that reads", "Use %d tools that read", uses)),
+            (runs, ngettext("Run %d action", "Run %d actions", runs)),
+        ]
+        if all(one == sets[0] for one in sets):
+            text = "Create, change and delete records of %d model", "Create, change and delete records of %d models"
+            found.append((len(sets[0]), ngettext(*text, len(sets[0]))))
+        else:
+            found += [(len(models), _WRITES[one] % len(models)) for one, models in self.writes.items()]
+        return [text % number if "%" in text else text for number, text in found if number]
+
+    def titles(self) -> list[str]:
+        """The names of all of it."""
+        models = dict(self.reads)
+        for written in self.writes.values():
+            models |= written
+        named = [str(capfirst(models[label]._meta.verbose_name_plural)) for label in sorted(models)]
+        return [*named, *(tool.get_title() for tool in self.tools.values())]
+
+
+def _without(some: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in some.items() if name not in others}
+
+
+def opened_by(site: MCPSite, request: HttpRequest, held: Set[str]) -> Opened:
+    """What the person of the request, or an agent of theirs, may do with exactly these scopes."""
+    user: Any = request.user
+    ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)
+    exchange = inspection_exchange(site, ours, "tools/list")
+    reads: dict[str, type[Model]] = {}
+    writes: dict[Operation, dict[str, type[Model]]] = {one: {} for one in OPERATIONS}
+    tools: dict[str, BaseTool] = {}
+    with site.in_context(ours):
+        available = [one.tool for one in catalog.available(exchange)]
+        # By their URIs, models are read without a tool.
+        for way in ways.TOOLS:
+            reads |= _models(ways.models(Rights.of(site, ours), way))
+        for tool in available:
+            with using_tool(ours, tool.name):
+                rights = Rights.of(site, ours)
+                if isinstance(tool, QueryTool):
+                    reads |= _models(ways.models(rights, tool.way))
+                elif isinstance(tool, OperationTool):
+                    writes[tool.operation] = _models(writable_models(rights, tool.operation))
+                elif not isinstance(tool, WriteTool):
+                    tools[tool.name] = tool
+    return Opened(reads, writes, tools)
+
+
+def _models(found: Iterable[ModelRights]) -> dict[str, type[Model]]:
+    return {one.label: one.model for one in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,73 +133,51 @@ class OfferedScope:
     name: str
     #: Such as "Read 6 models".
     label: str
-    #: The titles of those models and actions.
-    items: Sequence[str]
+    #: What it opens, beside the others that are offered with it.
+    opened: Opened
     #: Whether its box starts ticked.
     is_ticked: bool
-    #: Whether it lets the client change data.
-    changes_data: bool = False
+
+    @property
+    def items(self) -> Sequence[str]:
+        """The titles of the models and tools."""
+        return self.opened.titles()
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether it lets the client change data."""
+        return self.opened.changes_data or self.name in (ACTIONS, WRITE)
 
 
 def describe(
     site: MCPSite, request: HttpRequest, names: Iterable[str], ticked: Iterable[str] = ()
 ) -> list[OfferedScope]:
-    """The scopes as a page offers them to the person of the request. Those in ``ticked`` start ticked."""
-    ticked = frozenset(ticked)
-    return [_describe(site, request, name, is_ticked=name in ticked) for name in names]
+    """The scopes as a page offers them together to the person of the request. Those in ``ticked`` start ticked.
+
+    All that they say together is what a principal with all of them may do.
+    """
+    names, ticked = list(names), frozenset(ticked)
+    # Nobody writes or acts on what they may not read, so these scopes count beside each of the others.
+    reading = frozenset(one for one in expand(names) if one == READ or one.endswith(f":{READ}"))
+    opened = cache(partial(opened_by, site, request))
+    found = []
+    for name in names:
+        held = expand([name])
+        own = opened(held).and_beside(opened(held | reading), opened(reading))
+        found.append(OfferedScope(name, _label(site, name, own), own, name in ticked))
+    return found
 
 
-def _describe(site: MCPSite, request: HttpRequest, name: str, *, is_ticked: bool) -> OfferedScope:
-    held = expand([name])
-    models, tools, written = _reach(site, request, held | _read_by(name))
-    changes_data = bool(tools or written) or name in (ACTIONS, WRITE)
-    described = partial(OfferedScope, name, is_ticked=is_ticked, changes_data=changes_data)
-    reads = ngettext("Read %(count)d model", "Read %(count)d models", len(models)) % {"count": len(models)}
-    writes = ngettext(
-        "Create, change and delete records of %(count)d model",
-        "Create, change and delete records of %(count)d models",
-        len(written),
-    ) % {"count": len(written)}
-    runs = ngettext("Run %(count)d action", "Run %(count)d actions", len(tools)) % {"count": len(tools)}
+def _label(site: MCPSite, name: str, opened: Opened) -> str:
+    words, titles = "; ".join(opened.in_words()), opened.titles()
+    if not words:
+        return _("Nothing that you may do at present (%(name)s)") % {"name": name}
     if name in groups():
-        parts = [reads, runs, *([writes] if written else [])]
-        return described(f"{capfirst(name)}: {', '.join(parts)}", [*models, *tools])
-    if name == ACTIONS:
-        return described(runs, tools)
-    if name == WRITE:
-        return described(writes, written)
-    if name == READ:
-        return described(reads, models)
-    if name.startswith("tool:"):
-        return described(_("Run one action: %(name)s") % {"name": ", ".join(tools) or name[5:]}, [])
-    if name.endswith(f":{WRITE}"):
-        named = {"name": ", ".join(written) or name}
-        return described(_("Create, change and delete records of one model: %(name)s") % named, [])
-    return described(_("Read one model: %(name)s") % {"name": ", ".join(models) or name}, [])
-
-
-def _read_by(name: str) -> Set[str]:
-    """The scopes that read what a scope lets change: an agent cannot change rows that it may not read."""
-    if name in (ACTIONS, WRITE):
-        return {READ}
-    return {f"{name.removesuffix(WRITE)}{READ}"} if name.endswith(f":{WRITE}") else set()
-
-
-def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[str], list[str], list[str]]:
-    """The titles of the models that the person may read with these scopes, of actions, and of models to write."""
-    user: Any = request.user
-    ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)
-    exchange = inspection_exchange(site, ours, "tools/list")
-    with site.in_context(ours):
-        rights = Rights.of(site, ours)
-        found = [one.tool for one in catalog.available(exchange)]
-        actions = [tool.get_title() for tool in found if tool.may_change and tool.scope != WRITE]
-        writes = any(tool.may_change and tool.scope == WRITE for tool in found)
-        return _titles(rights.models()), actions, _titles(writable_models(rights) if writes else [])
-
-
-def _titles(models: Iterable[ModelRights]) -> list[str]:
-    return [str(capfirst(one.model._meta.verbose_name_plural)) for one in models]
+        return f"{capfirst(name)}: {words}"
+    tool = site.tools.get(name.removeprefix("tool:")) if name.startswith("tool:") else None
+    if tool is not None and tool.name not in opened.tools:
+        return f"{tool.get_title()}: {words}"
+    return f"{words}: {titles[0]}" if len(titles) == 1 else words
 
 
 @dataclass(frozen=True)

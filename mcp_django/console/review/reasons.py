@@ -68,7 +68,7 @@ _ASKED: Mapping[Kind, Sequence[str]] = {
     "prompt": ("exposure", "scope", "switch", "groups", "permission"),
 }
 #: If one of these is the first no, the thing is not the user's, whatever the credential is.
-_OF_THE_USER = frozenset({"exposure", "permission", "key"})
+_OF_THE_USER = frozenset({"exposure", "permission", "key", "field"})
 _BY_DECISION: Mapping[Decision, str] = {
     Decision.NO_SCOPE: "scope",
     Decision.SWITCHED_OFF: "switch",
