@@ -294,7 +294,7 @@ def test_the_form_offers_what_the_setting_names_in_words_and_groups_of_scopes_by
     made_by(users.ops, scopes=["sales"])
 
     assert Form(page).boxes == {"read": True, "model:flights.flight:read": False}
-    assert "Read one model: Flights" in text_of(page)
+    assert "Read 1 model: Flights" in text_of(page)
     # What is no scope is not offered.
     assert [*Form(client_of(users.ops).get(URL).content.decode()).boxes] == ["actions", "sales"]
     assert AccessToken.objects.get().scopes == ["sales"]
