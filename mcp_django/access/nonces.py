@@ -35,6 +35,13 @@ def claim(nonce: str, seconds: float) -> bool:
     return True
 
 
+def is_used(nonce: str) -> bool:
+    """Whether the nonce was used already."""
+    from mcp_django.models import UsedNonce
+
+    return UsedNonce.objects.using(database()).filter(nonce=nonce).exists()
+
+
 def forget_expired() -> None:
     """Delete nonces that are no longer valid anyway. Do not call it in a transaction."""
     from mcp_django.models import UsedNonce

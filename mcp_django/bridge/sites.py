@@ -202,6 +202,18 @@ class MCPSite:
         """Whether the project overrides ``remember_key``."""
         return type(self).remember_key is not MCPSite.remember_key
 
+    def persons_of(self, request: HttpRequest) -> frozenset[str]:
+        """The keys of all users behind a login: its user, and whoever acts as that user. More than one cannot agree.
+
+        Known are django-hijack, django-impersonate and django-su, and ``real_user`` on the request. A project that has
+        another way to act as somebody adds that person's key.
+        """
+        session: Any = getattr(request, "session", {})
+        real = (getattr(request, name, None) for name in ("real_user", "impersonator"))
+        found = [request.user.pk, *(getattr(user, "pk", None) for user in real), *session.get("hijack_history", ())]
+        found += [key for key, *_ in session.get("exit_users_pk", ())]
+        return frozenset(str(key) for key in found if key is not None)
+
     def get_instructions(self, request: HttpRequest) -> str:
         """The text about this server that a client may give to its model."""
         return get_conf().INSTRUCTIONS

@@ -74,6 +74,13 @@ class Principal:
         return self.token_id is not None and self.auth.user_id == self.user.pk
 
     @property
+    def is_made_by_another(self) -> bool:
+        """Whether somebody else than the user made the token, and may hold it, or it is another user's."""
+        if self.token_id is None:
+            return False
+        return not self.has_own_token or self.auth.made_by_id not in (None, self.user.pk)
+
+    @property
     def lineage(self) -> str:
         """Identifies a token together with the tokens that replaced it. Without a token: the user's key.
 

@@ -55,6 +55,8 @@ class Change(models.Model):
     #: What the tool was called with, as JSON, and the digest of that.
     arguments = models.TextField(editable=False)
     arguments_digest = models.CharField(max_length=32, editable=False)
+    #: What its user is shown of it, as JSON: see ``bridge.writes.summaries``. Once it is decided, the names are left.
+    summary = models.TextField(blank=True, editable=False)
     #: Why, in the words of the agent.
     reason = models.CharField(_("reason, in the words of the agent"), max_length=500, blank=True, editable=False)
     state = models.CharField(_("state"), max_length=8, choices=State.choices, editable=False)

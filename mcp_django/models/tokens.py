@@ -75,13 +75,15 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         limits: Mapping[str, Any] | None = None,
         line: uuid.UUID | None = None,
         grant: Grant | None = None,
+        made_by: Any = None,
     ) -> tuple[AccessToken, str]:
         """A new token and its plain text, which is not stored and cannot be shown again.
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
         only addresses and networks from which it may be used, and ``limits`` is such as ``{"calls": "60/min"}``.
-        A token of a ``grant`` has its credential line and its resource. Raises ValidationError for a date or a limit
-        that is not allowed, and ValueError for an unknown scope and a wrong address.
+        A token of a ``grant`` has its credential line and its resource. ``made_by`` is the user who makes it: another
+        one than ``user`` cannot agree to changes in that place. Raises ValidationError for a date or a limit that is
+        not allowed, and ValueError for an unknown scope and a wrong address.
         """
         now = timezone.now()
         end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
@@ -92,6 +94,7 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         token = self.create(
             user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), limits=own,
             hash=digest(plain), last_chars=plain[-_LAST_CHARS:], created_at=now, expires_at=end, grant=grant,
+            made_by=made_by,
             line=grant.line if grant is not None else line or uuid.uuid4(),
             resource="" if grant is None else grant.resource, client="" if grant is None else grant.client,
         )  # fmt: skip
@@ -138,6 +141,11 @@ class AccessToken(models.Model):
     )
     #: The client of the grant, which answers and lines of the audit trail may depend on.
     client = models.CharField(_("client"), max_length=255, blank=True, editable=False)
+    #: Who made it, if that is known: the user, or somebody else who may hold it.
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, related_name="+", verbose_name=_("made by"), null=True,
+        editable=False,
+    )  # fmt: skip
     #: The URL of the only endpoint at which it may be used (RFC 8707). Empty: at every endpoint of the project.
     resource = models.CharField(_("resource"), max_length=500, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -180,7 +188,9 @@ class AccessToken(models.Model):
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
-    def roll(self, *, grace: timedelta = timedelta(), expires_at: Expiry = None) -> tuple[AccessToken, str]:
+    def roll(
+        self, *, grace: timedelta = timedelta(), expires_at: Expiry = None, made_by: Any = None
+    ) -> tuple[AccessToken, str]:
         """Replace the token by a successor of the same credential line. Returns the successor and its plain text.
 
         With the successor, a client goes on with what it began with this token. This token ends at once, or after
@@ -196,7 +206,7 @@ class AccessToken(models.Model):
                 raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
             made, plain = sealed(AccessToken.objects.create_token(
                 user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, limits=old.limits,
-                line=old.line, expires_at=expires_at,
+                line=old.line, expires_at=expires_at, made_by=made_by or old.made_by,
             ))  # fmt: skip
             old._end_after(grace)
         self.revoked_at, self.expires_at = old.revoked_at, old.expires_at

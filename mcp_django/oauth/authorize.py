@@ -225,6 +225,8 @@ def _answer(asked: Authorization) -> HttpResponse:
         if asked.is_silent:
             raise OAuthError("access_denied", "The person may not connect clients.")
         return _not_allowed(request, asked.site, back_url=asked.redirect(error="access_denied")["Location"])
+    if len(asked.site.persons_of(request)) > 1:
+        raise OAuthError("access_denied", "Somebody acts as this user, and cannot agree in the user's place.")
     if request.method == "POST":
         return _decide(asked)
     asks_nobody = "consent" not in prompts and "login" not in prompts and not _comes_from_form(request)

@@ -24,11 +24,18 @@ def escaped(text: str) -> str:
     return shown if len(shown) <= MAX_QUOTED else f"{shown[: MAX_QUOTED - 1]}…"
 
 
+#: Letters and signs of which nothing is seen: fillers of Hangul, vowels of Khmer, a joiner, and the empty Braille cell.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
+
+
 def printable(text: str) -> str:
     """The text with an escape for every control character, lone surrogate and other character that cannot be seen."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if char.isprintable() and not _BLANK.match(char) else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def distinct_titles(described: list[JSON]) -> list[JSON]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core import signing
 
-from mcp_django.access.nonces import redeem
+from mcp_django.access.nonces import is_used, redeem
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import field_error
 from mcp_django.exchange import questions
@@ -46,7 +46,10 @@ def take_answers(exchange: Exchange) -> Answers:
     answered = {key: asked for key, asked in held["asked"].items() if key in responses}
     # A state that holds an answer for one use may itself be used once, or that answer could be sent again with it.
     once = held["redeemed"] or any(key in held["once"] for key in answered)
-    if once and not redeem(held["nonce"], get_conf().QUESTION_SECONDS):
+    if any(_is_no(responses[key]) for key in answered):
+        # Whoever said no is asked anew, and no other answer to this question counts. A no may be sent again.
+        redeem(held["nonce"], get_conf().QUESTION_SECONDS)
+    elif is_used(held["nonce"]) or (once and not redeem(held["nonce"], get_conf().QUESTION_SECONDS)):
         raise InvalidRequestState("This requestState has been used already.", state)
     exchange.round = held["round"]
     vouched = {**held["answers"], **{key: [asked, responses[key]] for key, asked in answered.items()}}
@@ -68,6 +71,11 @@ def input_required(exchange: Exchange, asked: InputRequired) -> JSON:
 
 
 _ABSENT: Any = object()
+
+
+def _is_no(response: Any) -> bool:
+    """Whether it is the answer of a person who has declined or closed a question."""
+    return isinstance(response, dict) and response.get("action") in ("decline", "cancel")
 
 
 def _write(exchange: Exchange, asked: InputRequired) -> str:

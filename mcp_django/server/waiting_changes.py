@@ -56,7 +56,10 @@ class CannotApply(Exception):
 
 
 def shown(change: Change) -> tuple[JSON, str]:
-    """What a change that waits would do now, and the digest that a click on it brings back. Raises CannotApply."""
+    """What a change that waits would do now, and the digest that a click on it brings back. Raises CannotApply.
+
+    It is the preview, with names beside keys and labels for choices, and ``deleted_rows`` by their names.
+    """
     return in_own_thread(partial(_as_its_agent, change, _show, is_call=False))
 
 
@@ -67,7 +70,7 @@ def apply(change: Change, digest: str) -> JSON:
 
 def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
     proposed = applying.propose_waiting(exchange, change)
-    return proposed.preview(), applying.shown_as(proposed)
+    return proposed.for_person(), applying.shown_as(proposed)
 
 
 def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_call: bool) -> T:

@@ -585,3 +585,14 @@ def test_naming_the_client_by_basic_credentials(users: Users, encode: Any) -> No
         }  # fmt: skip
 
         assert post("/mcp/token", form, Authorization=f"Basic {named}").status_code == 200
+
+
+def test_agreeing_to_a_client_as_the_user_whom_one_impersonates(users: Users) -> None:
+    person, program = Person(users.admin), Program()
+    session = person.browser.session
+    session["hijack_history"] = [str(users.ops.pk)]
+    session.save()
+
+    asked = person.open(program.url())
+
+    assert params_in(asked)["error"] == "access_denied"

@@ -4,6 +4,7 @@ import uuid
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
+from django.conf import settings
 from django.contrib.contenttypes.fields import GenericForeignKey, GenericRelation
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.postgres import fields as postgres
@@ -508,3 +509,15 @@ class Pick(models.Model):
 
     def __str__(self) -> str:
         return f"pick {self.pk}"
+
+
+class Shift(models.Model):
+    """A row of an inline that points to a user."""
+
+    product = models.ForeignKey(Product, models.CASCADE, related_name="shifts")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    hours = models.IntegerField(default=0)
+    note = models.CharField(max_length=50, blank=True)
+
+    def __str__(self) -> str:
+        return f"shift {self.pk}"

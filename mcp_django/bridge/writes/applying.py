@@ -20,6 +20,7 @@ from mcp_django.bridge.uploads.files import keep_files
 from mcp_django.bridge.writes import change_rows, deletions, proposals
 from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of, waits
 from mcp_django.bridge.writes.run import Run, StaleView
+from mcp_django.bridge.writes.summaries import question_of
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.questions import digest
 from mcp_django.models import Change
@@ -28,15 +29,17 @@ from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp_django.bridge.declared.options import Consent, Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
 
 State = Change.State
 
-#: The most characters of a question, which a client shows to its user.
+#: The most characters of a question, which a client shows to its user. A longer one is not asked: see the page.
 _MAX_QUESTION = 2_000
-_CUT = "…\n\nNot all of it is shown here."
 #: The most bytes of arguments that are kept while a change waits for a person.
 _MAX_KEPT_BYTES = 100_000
 _AGAIN = "Call again without confirm for another one."
@@ -72,7 +75,9 @@ class Proposed(Protocol):
 
     def preview(self) -> JSON: ...
 
-    def question(self) -> str: ...
+    def summary(self) -> list[Line]: ...
+
+    def for_person(self) -> JSON: ...
 
     def apply(self, by: str) -> JSON: ...
 
@@ -112,10 +117,15 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
     if known is not None:
         is_mine = change_rows.claim(known)
     else:
-        must_wait = proposed.consent == "ask" and not _is_agreed(exchange, proposed, arguments)
+        lines, must_wait = proposed.summary(), False
+        if proposed.consent == "ask":
+            alike = change_rows.waiting_alike(exchange, operation, arguments)
+            if alike is not None:
+                return answer_of(exchange, alike)
+            must_wait = not _is_agreed(exchange, lines, arguments)
         if must_wait:
             _check_can_wait(exchange, arguments)
-        known = change_rows.make(exchange, operation, proposed.rights.label, proposed.keys, arguments, waits=must_wait)
+        known = change_rows.make(exchange, proposed, arguments, lines, waits=must_wait)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
             return answer_of(exchange, known)
@@ -197,11 +207,18 @@ def _checked(exchange: Exchange, operation: Operation, arguments: JSON) -> Propo
     return proposed
 
 
-def _is_agreed(exchange: Exchange, proposed: Proposed, arguments: JSON) -> bool:
-    """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal."""
+def _is_agreed(exchange: Exchange, lines: Sequence[Line], arguments: JSON) -> bool:
+    """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal.
+
+    Whoever made the token for somebody else may hold it, and does not answer in that person's place. Nobody agrees to
+    what is not shown whole.
+    """
+    question = _question(lines, arguments.get("reason"))
+    if len(question) > _MAX_QUESTION or exchange.principal.is_made_by_another:
+        return False
     try:
         # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.
-        answer = exchange.elicit(_question(proposed, arguments.get("reason")), _NOTHING, key="consent")
+        answer = exchange.elicit(question, _NOTHING, key="consent")
     except MissingCapability:
         return False
     if not answer.accepted:
@@ -209,20 +226,20 @@ def _is_agreed(exchange: Exchange, proposed: Proposed, arguments: JSON) -> bool:
     return True
 
 
-def _question(proposed: Proposed, reason: str | None) -> str:
+def _question(lines: Sequence[Line], reason: str | None) -> str:
     why = f"\n\nThe agent says why: {printable(reason)[: change_rows.MAX_REASON]}" if reason else ""
-    text, room = proposed.question(), _MAX_QUESTION - len(why)
-    return (text if len(text) <= room else text[: room - len(_CUT)] + _CUT) + why
+    return question_of(lines) + why
 
 
 def _check_can_wait(exchange: Exchange, arguments: JSON) -> None:
-    """Raises ToolError where the user could not agree later either."""
+    """Raises ToolError where the user could not agree later either, and LimitExceeded where too many changes wait."""
     if url_of(exchange.request) is None or not can_own(exchange.principal):
         raise ToolError(
-            "The user must agree. This client cannot ask, and the page of the admin for it is not served to this user. "
-            "Nothing was changed."
+            "The user must agree. That cannot be asked here, and the page of the admin for it is not served to this "
+            "user. Nothing was changed."
         )
+    change_rows.check_number(exchange, url_of(exchange.request))
     if len(encode(arguments)) > _MAX_KEPT_BYTES:
         raise ToolError(
-            "The user must agree, this client cannot ask, and this is too large to wait. Nothing was changed."
+            "The user must agree. That cannot be asked here, and this is too large to wait. Nothing was changed."
         )

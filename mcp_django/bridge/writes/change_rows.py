@@ -18,6 +18,7 @@ from pydantic_core import from_json
 
 from mcp_django.audit.lines import caller, chosen
 from mcp_django.bridge.callers import can_own, origin_of
+from mcp_django.bridge.writes import summaries
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
 from mcp_django.exchange.questions import digest
@@ -28,6 +29,8 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
+    from mcp_django.bridge.writes.applying import Proposed
+    from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.site import Site
@@ -41,8 +44,8 @@ URI = "mcp-change://{change}"
 _KEPT, _WAITS = timedelta(days=1), timedelta(days=3)
 #: A run counts as gone if it has not ended this long after its request's time was over.
 _SPARE_SECONDS = 30
-#: Changes of one user that wait.
-_MAX_WAITING = 100
+#: Changes that wait, of one credential and of one user.
+_MAX_WAITING, _MAX_WAITING_OF_USER = 20, 200
 MAX_REASON = 500
 #: Expired changes that are emptied at a time.
 _AT_ONCE = 1_000
@@ -88,6 +91,16 @@ def find(site: Site, principal: Principal, key: str) -> Change | None:
     return found if found is not None and found.key == key and is_of(found, site, principal) else None
 
 
+def waiting_alike(exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+    """A change that waits, and which the same credential has proposed with the same arguments."""
+    principal = exchange.principal
+    found = Change.objects.using(alias()).filter(
+        site=exchange.site.name, principal_key=principal.key, line=principal.lineage, operation=operation,
+        arguments_digest=digest(about_rows(arguments)), state=State.WAITING, expires_at__gt=timezone.now(),
+    )  # fmt: skip
+    return found.order_by("created_at").first()
+
+
 def is_of(change: Change, site: Site, principal: Principal) -> bool:
     return (change.site, change.principal_key, change.line) == (site.name, principal.key, principal.lineage)
 
@@ -107,17 +120,11 @@ def lease_is_over(change: Change) -> bool:
 
 
 def make(
-    exchange: Exchange, operation: Operation, model: str, keys: Iterable[Any], arguments: JSON, *, waits: bool
+    exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iterable[Line], *, waits: bool
 ) -> Change | None:
-    """A change that its token confirms, which waits or is claimed at once. None if the token was used meanwhile.
-
-    Raises LimitExceeded where too many wait.
-    """
+    """A change that its token confirms, which waits or is claimed at once. None if the token was used meanwhile."""
     _empty_expired()
     now, principal = timezone.now(), exchange.principal
-    waiting = Change.objects.using(alias()).filter(principal_key=principal.key, state=State.WAITING)
-    if waits and waiting.count() >= _MAX_WAITING:
-        raise LimitExceeded(f"{_MAX_WAITING} changes wait for this user already. The user must decide on some first.")
     named, about = caller(principal), about_rows(arguments)
     change = Change(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
@@ -125,8 +132,9 @@ def make(
         scopes=sorted(principal.scopes), origin=encode(origin_of(exchange.request)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=chosen(exchange.client.info.get("name", "")),
-        operation=operation, model=model, keys=_texts(keys),
+        operation=proposed.operation, model=proposed.rights.label, keys=_texts(proposed.keys),
         arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
+        summary=summaries.kept(lines, has_values=waits),
         reason=str(arguments.get("reason", ""))[:MAX_REASON],
         state=State.WAITING if waits else State.WRITING,
         created_at=now, expires_at=now + (_WAITS if waits else _KEPT), **({} if waits else _run()),
@@ -137,6 +145,16 @@ def make(
     except IntegrityError:
         return None
     return change
+
+
+def check_number(exchange: Exchange, page: str | None) -> None:
+    """Raises LimitExceeded where too many changes wait. The user decides on them at the URL ``page``."""
+    _empty_expired()
+    mine = Change.objects.using(alias()).filter(principal_key=exchange.principal.key, state=State.WAITING)
+    of_line = mine.filter(line=exchange.principal.lineage)
+    for most, waiting, whose in ((_MAX_WAITING, of_line, "agent"), (_MAX_WAITING_OF_USER, mine, "user")):
+        if waiting.count() >= most:
+            raise LimitExceeded(f"{most} changes of this {whose} wait already. The user decides on them at {page}.")
 
 
 def claim(change: Change) -> bool:
@@ -169,7 +187,7 @@ def mark_applied(change: Change) -> None:
 
 def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
     """Store the answer for the agent, after ``mark_applied``."""
-    values = {"keys": _texts(keys), "result": encode(result).decode(), "arguments": ""}
+    values = {"keys": _texts(keys), "result": encode(result).decode(), **_emptied(change)}
     Change.objects.using(alias()).filter(pk=change.pk, run=change.run).update(
         **values, expires_at=timezone.now() + _KEPT
     )
@@ -179,7 +197,7 @@ def give_up(change: Change, note: str, *, has_waited: bool) -> None:
     """After a run that has written nothing: its token can be used again, and a change that has waited has failed."""
     if not has_waited:
         _running(change).delete()
-    elif _end(_running(change), State.FAILED, note):
+    elif _end(_running(change), change, State.FAILED, note):
         _notify(change)
 
 
@@ -195,7 +213,7 @@ def wait_again(change: Change) -> None:
 
 def reject(change: Change, note: str) -> bool:
     """The user of a change that waits does not want it. False if another was faster."""
-    if not _end(_known(change), State.REJECTED, note):
+    if not _end(_known(change), change, State.REJECTED, note):
         return False
     _notify(change)
     return True
@@ -214,8 +232,13 @@ def _notify(change: Change) -> None:
     note(alias(), URI, written={uri_of(change)})
 
 
-def _end(rows: models.QuerySet[Change], state: str, note: str) -> bool:
-    return bool(rows.update(state=state, note=note, decided_at=timezone.now(), arguments=""))
+def _end(rows: models.QuerySet[Change], change: Change, state: str, note: str) -> bool:
+    return bool(rows.update(state=state, note=note, decided_at=timezone.now(), **_emptied(change)))
+
+
+def _emptied(change: Change) -> dict[str, str]:
+    """What is left of what was to be written: the names of the rows."""
+    return {"arguments": "", "summary": summaries.kept(summaries.read(change.summary), has_values=False)}
 
 
 def _known(change: Change) -> models.QuerySet[Change]:
@@ -238,7 +261,7 @@ def _empty_expired() -> None:
     if keys:
         late = known.filter(pk__in=keys, state=State.WAITING)
         for one in list(late):
-            if _end(known.filter(pk=one.pk, state=State.WAITING), State.EXPIRED, ""):
+            if _end(known.filter(pk=one.pk, state=State.WAITING), one, State.EXPIRED, ""):
                 _notify(one)
         known.filter(pk__in=keys).exclude(state=State.WRITING).update(arguments="", result="")
 

@@ -18,15 +18,15 @@ from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.keys import no_record
-from mcp_django.bridge.writes import access, pages, states
+from mcp_django.bridge.writes import access, pages, row_names, states
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
+from mcp_django.bridge.writes.summaries import OTHERS, Line
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import ToolError, field_error
-from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -102,15 +102,20 @@ class Deletion:
         found["notes"] = ["What is deleted cannot be restored."]
         return found
 
-    def question(self) -> str:
-        """The preview as text for the person who is asked. It is equal in each run."""
-        named = ", ".join(printable(str(key)) for key in islice(self.keys, 10)) + (", …" if len(self.keys) > 10 else "")
-        lines = [f"Delete {len(self.keys)} of {self.rights.label}: {named}.", "", "Deleted are:"]
-        lines += [f"- {count} of {label}" for label, count in self._seen(self._deleted).items()]
-        if unlinked := self._seen(self._unlinked):
-            lines += ["Records that lose their link:"]
-            lines += [f"- {count} of {label}" for label, count in unlinked.items()]
-        return "\n".join(lines)
+    def for_person(self) -> JSON:
+        """The preview, with the names of the rows that are deleted."""
+        named = row_names.names_of(self.rights, self.keys)
+        return {**self.preview(), "deleted_rows": [[str(key), named.get(str(key), "")] for key in self.keys]}
+
+    def summary(self) -> list[Line]:
+        """What is deleted, each row by its name, and what goes with it, for the person who is asked."""
+        label, named = self.rights.label, row_names.names_of(self.rights, self.keys)
+        lines = [Line("delete", label, str(key), named.get(str(key), "")) for key in self.keys]
+        deleted = self._seen(self._deleted)
+        deleted[label] = deleted.get(label, 0) - len(self.keys)
+        for change, counts in (("deleted", deleted), ("unlinked", self._seen(self._unlinked))):
+            lines += [Line(change, one, count=count) for one, count in counts.items() if count > 0]
+        return lines
 
     def apply(self, by: str) -> JSON:
         """Delete the rows. Raises ToolError where the admin refuses."""
@@ -214,7 +219,7 @@ class Deletion:
             hidden += len(keys) - seen
             if rights is not None and seen:
                 found[rights.label] = seen
-        return {**found, **({"other records": hidden} if hidden else {})}
+        return {**found, **({OTHERS: hidden} if hidden else {})}
 
     def _in_words(self, objects: Iterable[models.Model]) -> str:
         return ", ".join(f"{count} of {label}" for label, count in self._seen(objects).items())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.db import models, router, transaction
-from django.utils.text import Truncator, slugify
+from django.utils.text import slugify
 
 from mcp_django.bridge.declared.options import Consent, Operation
 from mcp_django.bridge.resources import rules, uris
@@ -22,19 +21,21 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, filling, form_errors, pages, states, values
+from mcp_django.bridge.writes import access, filling, form_errors, pages, row_names, states, values
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
+from mcp_django.bridge.writes.summaries import Line, weight_of
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.bridge.writes.fields import WritableField
     from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import FormPage, Sent
     from mcp_django.bridge.writes.states import State
@@ -133,32 +134,52 @@ class Proposal:
         self.key = run.obj.pk if run.obj is not None else self.key
         return sent, planned, self._read_again() or planned
 
-    def question(self) -> str:
-        """The preview as text for the person who is asked.
+    def for_person(self) -> JSON:
+        """The preview in words: names beside keys, labels for choices, and rows of inlines by their names."""
+        shown = self.preview()
+        _say(self.rights, shown["diff"])
+        for row in shown.get("rows", ()):
+            rights = self.inlines[row["inline"]].rights
+            row["name"] = row_names.names_of(rights, [row["pk"]]).get(row["pk"], "") if "pk" in row else ""
+            _say(rights, row.get("diff", ()))
+        return shown
+
+    def summary(self) -> list[Line]:
+        """What was given, in words, for the person who is asked: deletions first, then what weighs most.
 
         Deterministic: values that the project makes on save are left out.
         """
-        what = "Create one of" if self.key is None else f"Change {printable(str(self.key))} of"
-        lines = [f"{what} {self.rights.label}:", ""]
-        lines += self._lines(self.given.main, {} if self.before is None else self.before.values)
-        for name, given in self.given.rows.items():
-            was = {} if self.before is None else self.before.rows.get(name, {})
-            for one in given:
-                row = one.form.form.instance
-                lines.append(f"{one.operation} in {name}{'' if one.is_new else f' {printable(str(row.pk))}'}:")
-                lines += [f"  {line}" for line in self._lines(one, was.get(str(row.pk), {}))]
-        return "\n".join(lines)
+        key = "" if self.key is None else str(self.key)
+        before = {} if self.before is None else self.before.values
+        name = row_names.names_of(self.rights, self.keys).get(key, "")
+        found = [self._lines(self.given.main, self.rights.label, key, name, before)]
+        for inline, given in self.given.rows.items():
+            was = {} if self.before is None else self.before.rows.get(inline, {})
+            keys = ["" if one.is_new else str(one.form.form.instance.pk) for one in given]
+            named = row_names.names_of(self.inlines[inline].rights, filter(None, keys))
+            label = self.inlines[inline].rights.label
+            found += [
+                self._lines(one, label, key, named.get(key, ""), was.get(key, {}))
+                for one, key in zip(given, keys, strict=True)
+            ]
+        ordered = sorted(found, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
+        return [line for lines in ordered for _, line in lines]
 
-    def _lines(self, given: filling.GivenForm, before: Mapping[str, Any]) -> Iterator[str]:
-        for name, value in sorted(given.values.items()):
-            known, column = given.form.fields[name], given.form.rights.columns.get(name)
-            if known.is_list and known.related is not None:
-                seen = visible_rows.visible_keys(known.related, value)
-                shown = [key for key in value if key in seen]
-            else:
-                shown = _readable(value)
-            was = [] if column is None or not before else [_short(states.shown(column, before.get(column.attname)))]
-            yield f"- {name}: {' → '.join([*was, _short(shown)])}"
+    def _lines(
+        self, given: filling.GivenForm, label: str, key: str, name: str, before: Mapping[str, Any]
+    ) -> list[tuple[int, Line]]:
+        """What is done to one row, each with its weight."""
+        about = partial(Line, given.operation, label, key, name)
+        if given.is_deleted or not given.values:
+            return [(0, about())]
+        found = []
+        for field_name, value in sorted(given.values.items()):
+            known, column = given.form.fields[field_name], given.form.rights.columns.get(field_name)
+            was = states.shown(column, before.get(column.attname)) if column is not None and before else None
+            said = partial(row_names.in_words, given.form.rights, field_name)
+            line = about(field_name, said(was), said(_given(known, column, value)))
+            found.append((weight_of(known.field), line))
+        return sorted(found, key=lambda one: one[0])
 
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
@@ -333,15 +354,25 @@ def _plain(one: filling.GivenForm) -> JSON:
     return {"index": one.index, "delete": one.is_deleted, "values": found}
 
 
-def _readable(value: Any) -> Any:
+def _say(rights: ModelRights, diff: Iterable[JSON]) -> None:
+    """Put the values of a diff in words."""
+    for one in diff:
+        for when in {"before", "after"} & one.keys():
+            one[when] = row_names.in_words(rights, one["field"], one[when])
+
+
+def _given(known: WritableField, column: Column | None, value: Any) -> Any:
+    """A value that was given, as JSON."""
     if isinstance(value, File):
         return f"the file {value.name}"
-    return "no file" if value is values.CLEARED else value
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return printable(Truncator(text).chars(200))
+    if value is values.CLEARED:
+        return "no file"
+    if known.is_list and known.related is not None:
+        seen = visible_rows.visible_keys(known.related, value)
+        return [key for key in value if key in seen]
+    if column is not None and known.field is not None:
+        return states.shown(column, value)
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _text(value: Any) -> Any:

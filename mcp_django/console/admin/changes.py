@@ -22,13 +22,17 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
-from mcp_django.bridge.writes import change_rows, outcomes
+from mcp_django.bridge.sites import MCPSite, all_sites, site
+from mcp_django.bridge.writes import change_rows, outcomes, summaries
 from mcp_django.bridge.writes.applying import NotWaiting
+from mcp_django.bridge.writes.row_names import NOTHING
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.console.admin.base import FilteredAdmin
-from mcp_django.console.admin.links import object_link
+from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Change
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
 from mcp_django.server import waiting_changes
 from mcp_django.types import JSON
 
@@ -45,7 +49,7 @@ class ChangeAdmin(FilteredAdmin):
     What a change holds is shown to its own user alone: others may not be allowed to read it.
     """
 
-    list_display = ["created_at", "what", "state_now", "by_user", "agent", "reason"]
+    list_display = ["created_at", "what", "state_now", "by_user", "agent", "why"]
     list_filter = ["state", "operation", "created_at", "model", "user_name", "client_name"]
     search_fields = ["=key", "user_name", "reason"]
     search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
@@ -55,11 +59,11 @@ class ChangeAdmin(FilteredAdmin):
     show_facets = admin.ShowFacets.NEVER
     change_form_template = "admin/mcp_django/change/change_form.html"
     fieldsets = [
-        (None, {"fields": ["key", "state_now", "operation", "model", "records", "reason", "note"]}),
-        (_("Agent"), {"fields": ["by_user", "token_name", "client_name"]}),
+        (None, {"fields": ["key", "state_now", "operation", "model", "records", "why", "said"]}),
+        (_("Agent"), {"fields": ["by_user", "token", "client"]}),
         (_("Times"), {"fields": ["created_at", "decided_at"]}),
     ]
-    readonly_fields = ["state_now", "records", "by_user"]
+    readonly_fields = ["state_now", "records", "why", "said", "by_user", "token", "client"]
 
     # Permissions.
 
@@ -88,7 +92,7 @@ class ChangeAdmin(FilteredAdmin):
     @admin.display(description=_("what"))
     def what(self, change: Change) -> str:
         keys = change_rows.keys_of(change)
-        named = ", ".join(keys[:_NAMED_KEYS])
+        named = printable(", ".join(keys[:_NAMED_KEYS]))
         if more := len(keys) - _NAMED_KEYS if len(keys) > _NAMED_KEYS else 0:
             named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
         return f"{change.get_operation_display()} {change.model} {named}".rstrip()
@@ -103,11 +107,27 @@ class ChangeAdmin(FilteredAdmin):
 
     @admin.display(description=_("user"), ordering="user_name")
     def by_user(self, change: Change) -> str:
-        return change.user_name
+        return printable(change.user_name)
 
     @admin.display(description=_("agent"))
     def agent(self, change: Change) -> str:
-        return change.client_name or change.token_name
+        return printable(change.client_name or change.token_name)
+
+    @admin.display(description=_("reason"))
+    def why(self, change: Change) -> str:
+        return printable(change.reason) or "-"
+
+    @admin.display(description=_("note"))
+    def said(self, change: Change) -> str:
+        return printable(change.note) or "-"
+
+    @admin.display(description=_("token"))
+    def token(self, change: Change) -> str:
+        return printable(change.token_name) or "-"
+
+    @admin.display(description=_("client, as it calls itself"))
+    def client(self, change: Change) -> str:
+        return printable(change.client_name) or "-"
 
     @admin.display(description=_("records"))
     def records(self, change: Any) -> str:
@@ -142,15 +162,23 @@ class ChangeAdmin(FilteredAdmin):
         return change
 
     def _linked(self, request: HttpRequest, change: Change) -> str:
-        """The records of a change, with links to those that the viewer may see."""
+        """The records of a change, with links to those that the viewer may see, and their names for whoever may."""
         keys = change_rows.keys_of(change)
         try:
             model = apps.get_model(change.model)
         except LookupError:
-            return ", ".join(keys)
-        linked = [(object_link(self.admin_site, request, model, key, key) or key,) for key in keys[:_LINKED_KEYS]]
+            return printable(", ".join(keys))
+        names = _names_in(change) if _is_own(request, change) else {}
+        linked = [(self._record(request, model, key, names.get(key, "")),) for key in keys[:_LINKED_KEYS]]
         more = [("…",)] if len(keys) > _LINKED_KEYS else []
         return format_html_join(", ", "{}", [*linked, *more])
+
+    def _record(self, request: HttpRequest, model: Any, key: str, name: str) -> str:
+        """A record by its key, and for a person who may open it, as the admin calls it."""
+        row = visible_row(self.admin_site, request, model, key)
+        if row is None:
+            return printable(f"{key} ({name})" if name else key)
+        return row_link(self.admin_site, row, printable(f"{key} ({row})"))
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make the change or reject it, as its user clicked."""
@@ -173,6 +201,10 @@ class ChangeAdmin(FilteredAdmin):
         return HttpResponseRedirect(self.page_url("change", change.pk))
 
     def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
+        if len(_site_of(change).persons_of(request)) > 1:
+            said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
+            messages.error(request, said)
+            return
         try:
             waiting_changes.apply(change, digest)
         except StaleView:
@@ -189,6 +221,15 @@ class ChangeAdmin(FilteredAdmin):
 
 def _is_own(request: HttpRequest, change: Change) -> bool:
     return change.user_id is not None and change.user_id == request.user.pk
+
+
+def _names_in(change: Change) -> dict[str, str]:
+    """What the records were called when the change was proposed."""
+    return {line.key: line.name for line in summaries.read(change.summary) if line.model == change.model}
+
+
+def _site_of(change: Change) -> MCPSite:
+    return next((one for one in all_sites() if one.name == change.site), site)
 
 
 def _shown(change: Change) -> JSON:
@@ -208,13 +249,34 @@ def _shown(change: Change) -> JSON:
 
 def _effect(result: JSON) -> JSON:
     """The parts of an answer to an agent that a template shows."""
-    diffs = [{"title": "", "diff": result.get("diff", ())}]
-    diffs += [
-        {"title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk")])), "diff": row.get("diff", ())}
-        for row in result.get("rows", ())
+    rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
+    parts = [
+        {
+            "title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk"), row.get("name")])),
+            "diff": row.get("diff", ()),
+        }
+        for row in rows
     ]
+    deletes = [one for one in parts if not one["diff"]]
+    diffs = [*deletes, {"title": "", "diff": result.get("diff", ())}, *(one for one in parts if one["diff"])]
     return {
-        "diffs": [one for one in diffs if one["diff"] or one["title"]],
+        "diffs": [
+            {
+                "title": printable(one["title"]),
+                "diff": [{name: _text(value) for name, value in each.items()} for each in one["diff"]],
+            }
+            for one in diffs
+            if one["diff"] or one["title"]
+        ],
+        "rows": [printable(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
+        "notes": [printable(note) for note in result.get("notes", ())],
         "deleted": list(result.get("deleted", {}).items()),
         "unlinked": list(result.get("unlinked", {}).items()),
     }
+
+
+def _text(value: Any) -> str:
+    """A value of a diff, each character of which shows as what it is."""
+    if value is None:
+        return NOTHING
+    return printable(value if isinstance(value, str) else encode(value).decode())

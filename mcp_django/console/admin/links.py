@@ -28,13 +28,22 @@ def object_link(
     admin_site: AdminSite, request: HttpRequest, model: type[models.Model], key: Any, text: str
 ) -> str | None:
     """A link to the page of a row. None where there is no such page or row, or where the viewer may not see it."""
+    row = visible_row(admin_site, request, model, key)
+    return None if row is None else row_link(admin_site, row, text)
+
+
+def visible_row(admin_site: AdminSite, request: HttpRequest, model: type[models.Model], key: Any) -> Any:
+    """The row, if the viewer may open its page; else None."""
     if not admin_site.is_registered(model):
         return None
     model_admin = admin_site.get_model_admin(model)
     row = model_admin.get_object(request, str(key))
-    if row is None or not model_admin.has_view_permission(request, row):
-        return None
-    return format_html('<a href="{}">{}</a>', _url(admin_site, model, "change", row.pk), text)
+    return row if row is not None and model_admin.has_view_permission(request, row) else None
+
+
+def row_link(admin_site: AdminSite, row: models.Model, text: str) -> str:
+    """A link to the page of a row that the viewer may open."""
+    return format_html('<a href="{}">{}</a>', _url(admin_site, type(row), "change", row.pk), text)
 
 
 def _url(admin_site: AdminSite, model: type[models.Model], page: str, *args: Any) -> str:

@@ -29,6 +29,7 @@ from mcp_django.console.admin.sees import SeesAdmin
 from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
 from mcp_django.console.admin.token_status import cell, status_of
 from mcp_django.console.credentials.lifetimes import SentBefore
+from mcp_django.console.credentials.makers import maker_of
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.core.compat.admin import key_in_url
@@ -164,6 +165,7 @@ class AccessTokenAdmin(SeesAdmin):
                 addresses=obj.addresses,
                 limits=obj.limits,
                 expires_at=form.expiry,
+                made_by=maker_of(site, request, owner),
             )
         )
         obj.__dict__.update(made.__dict__)
@@ -278,7 +280,9 @@ class AccessTokenAdmin(SeesAdmin):
         grace = timedelta(seconds=form.cleaned_data["grace"])
         with acting(request), transaction.atomic(using=nonces.database()):
             form.use_up()
-            made, plain = sealed(token.roll(grace=grace, expires_at=form.expiry))
+            made, plain = sealed(
+                token.roll(grace=grace, expires_at=form.expiry, made_by=maker_of(site, request, token.user))
+            )
         self.log_change(request, token, "Rolled.")
         self.log_addition(request, made, f"Succeeds the token {token.pk}.")
         return self._shown(request, made, plain)

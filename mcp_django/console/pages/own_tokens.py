@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.access import nonces
 from mcp_django.conf import get_conf
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
+from mcp_django.console.credentials.makers import maker_of
 from mcp_django.console.credentials.scopes import OfferedScope, describe
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import READ, known, parse
@@ -72,6 +73,7 @@ class OwnTokenForm(OnceForm, LifetimeForm):
                     name=self.cleaned_data["name"],
                     scopes=self.cleaned_data["scopes"],
                     expires_at=self.expiry,
+                    made_by=maker_of(self._site, self._request, self._user),
                 )
             )
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import translation
@@ -66,3 +67,14 @@ def said(response: Any) -> list[str]:
 
 def state_of(key: str) -> str:
     return str(Change.objects.get(pk=key).state)
+
+
+def impersonating(get_response: Any) -> Any:
+    """A middleware that says who is behind the login, as that of django-impersonate."""
+
+    def answer(request: Any) -> Any:
+        if real := request.session.get("_real"):
+            request.real_user = User.objects.get(pk=real)
+        return get_response(request)
+
+    return answer

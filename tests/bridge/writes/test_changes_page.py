@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
+from django.utils import timezone
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django.bridge.writes import summaries
 from mcp_django.models import Change
 from tests.bridge.writes.clicking import Browser, said, state_of
 from tests.bridge.writes.conftest import Writer
@@ -294,3 +297,85 @@ def test_people_whose_agents_have_written_nothing_are_not_shown_the_list(root: W
 
     assert LIST not in before
     assert LIST in text_of(Browser(users.ops).client.get("/admin/"))
+
+
+# What it says.
+
+
+def test_the_page_names_records_and_values_and_keeps_the_names(root: Writer, own: Browser, declared: Declared) -> None:
+    declared.admin(Flight, type("A", (ModelAdmin,), {"fields": ["notes", "carrier"], "list_display": ["carrier"]}))
+    arguments: dict[str, Any] = {"model": "flights.flight", "id": "1", "values": {"carrier": "AA"}}
+    confirm = root.ask("update_record", **arguments)["confirm"]
+    key = str(root.ask("update_record", **arguments, confirm=confirm)["change"])
+
+    page = text_of(own.page(key))
+    assert "UA (United)" in page and "AA (American)" in page
+    # For whoever may open the record, as the admin calls it.
+    assert f"1 ({Flight.objects.get(pk=1)})" in page
+    kept = summaries.read(Change.objects.get(pk=key).summary)
+    assert [(one.key, one.column, one.after) for one in kept] == [("1", "carrier", "AA (American)")]
+
+    own.apply(key)
+    kept = summaries.read(Change.objects.get(pk=key).summary)
+    assert [(one.change, one.key, one.name, one.column, one.after) for one in kept] == [
+        ("update", "1", "UA (United)", "", "")
+    ]
+
+
+@pytest.mark.parametrize("end", ["reject", "expire"])
+def test_of_a_change_that_is_not_made_no_value_is_kept(root: Writer, own: Browser, end: str) -> None:
+    key = waiting(root)
+    assert HIDDEN in Change.objects.get(pk=key).summary
+
+    if end == "reject":
+        own.reject(key)
+    else:
+        Change.objects.filter(pk=key).update(expires_at=timezone.now())
+        waiting(root, key="2")
+
+    change = Change.objects.get(pk=key)
+    assert HIDDEN not in change.summary and summaries.read(change.summary)[0].key == "1"
+
+
+def test_a_page_of_a_deletion_names_each_row_and_only_to_those_who_may_know(
+    root: Writer, own: Browser, viewer_of_all: Browser
+) -> None:
+    arguments: dict[str, Any] = {"model": "flights.flight", "ids": ["3", "4"]}
+    confirm = root.ask("delete_record", **arguments)["confirm"]
+    key = str(root.ask("delete_record", **arguments, confirm=confirm)["change"])
+
+    page, other = text_of(own.page(key)), text_of(viewer_of_all.page(key))
+
+    assert "3, 2013-01-01T07:00:00-05:00, UA (United), 1002" in page and "4, " in page
+    assert "United" not in other
+
+
+def test_writing_in_the_other_direction_on_the_page_of_a_person(root: Writer, own: Browser) -> None:
+    odd = "\u202e\u2066\u200b\u2028fog\x07\u3164"
+    key = waiting(root, notes=odd, reason=odd)
+
+    page, listed = text_of(own.page(key)), text_of(own.client.get(LIST))
+
+    for char in odd.replace("fog", ""):
+        assert char not in page + listed
+    assert "\\u202e\\u2066\\u200b\\u2028fog\\x07" in page and "\\u202e" in listed
+
+
+@pytest.mark.parametrize("way", ["hijack", "impersonate", "su"])
+def test_agreeing_as_the_user_whom_one_impersonates(root: Writer, own: Browser, users: Users, way: str) -> None:
+    key = waiting(root)
+    digest = own.digest(key)
+    behind = {
+        "hijack": {"hijack_history": [str(users.ops.pk)]}, "su": {"exit_users_pk": [(users.ops.pk, "backend")]},
+        "impersonate": {"_real": users.ops.pk},
+    }  # fmt: skip
+
+    with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tests.bridge.writes.clicking.impersonating"]):
+        browser = Browser(users.admin)
+        session = browser.client.session
+        session.update(behind[way])
+        session.save()
+        told = said(browser.decide(key, "apply", digest=digest))
+
+    assert told == ["You act as another user, who must agree. Log in as yourself to agree to your own changes."]
+    assert state_of(key) == "waiting"

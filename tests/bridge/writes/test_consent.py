@@ -12,10 +12,11 @@ from django.contrib.admin.models import DELETION, LogEntry
 
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
-from mcp_django.models import Change
+from mcp_django.models import AccessToken, Change
 from tests.axes import PUSHING
 from tests.bridge.writes.conftest import ALL_SCOPES
-from tests.shop.models import Product
+from tests.console.visiting import client_of
+from tests.shop.models import Product, Shift
 from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, Message, Peer, Peers
@@ -153,31 +154,67 @@ def test_a_question_names_the_rows_what_goes_with_them_and_the_reason(asker: Pee
     said = confirmed(asker, MODERN, "delete_record", accept(), model=FLIGHT, ids=["3", "4"], reason="They never left.")
 
     assert questions(said) == [
-        "Delete 2 of flights.flight: 3, 4.\n\nDeleted are:\n- 2 of flights.flight\n- 1 of flights.disruption\n\n"
+        "Delete 2 flights:\n- 3, 2013-01-01T07:00:00-05:00, UA (United), 1002\n"
+        "- 4, 2013-01-01T08:00:00-05:00, AA (American), 1003\n\nDeleted with them:\n- 1 disruption\n\n"
         "The agent says why: They never left."
     ]
 
 
-def test_a_question_for_many_long_values_holds_the_reason(asker: Peer, flights: Any, declared: Declared) -> None:
-    names = ["notes", "tailnum", "status", "distance", "number", "departure_delay", "arrival_delay", "air_time"]
-
+def test_what_does_not_fit_into_a_question_is_not_asked_and_waits_for_the_page_that_shows_it_whole(
+    asker: Peer, flights: Any, users: Users, declared: Declared
+) -> None:
     class Editor(admin.ModelAdmin):  # type: ignore[type-arg]
-        fields = [*names, *(f"extra_{number}" for number in range(20))]
+        fields = ["notes", "distance", *(f"extra_{number}" for number in range(20))]
         form = _form_with(*(f"extra_{number}" for number in range(20)))
 
     declared.admin(Flight, Editor)
     declared.model(Flight, consent={"update": "ask"})
-    values = {"notes": "n" * 3_000, **{f"extra_{number}": f"{number}" * 300 for number in range(20)}}
-    reason = ("because " * 62).strip()
+    values = {"notes": "n" * 1_900, "extra_1": "1" * 300, "distance": 99_999}
 
-    said = confirmed(asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values=values, reason=reason)
+    said = confirmed(asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values=values)
+
+    assert questions(said) == [] and answer_of(said)["status"] == "pending"
+    page = client_of(users.admin).get(answer_of(said)["url"]).content.decode()
+    assert "n" * 1_900 in page and "1" * 300 in page and "99999" in page
+
+
+def test_hiding_a_deletion_and_an_amount_behind_thirty_harmless_rows(
+    asker: Peer, users: Users, declared: Declared
+) -> None:
+    """What weighs most stands first, whatever the order of the agent: rows that go, users, then numbers."""
+
+    class Shifts(admin.TabularInline):  # type: ignore[type-arg]
+        model = Shift
+        extra = 0
+
+    editor = {"inlines": [Shifts], "fields": ["name", "price"], "list_display": ["name"]}
+    declared.admin(Product, type("A", (admin.ModelAdmin,), editor))
+    declared.model(Product, consent={"update": "ask"})
+    product = Product.objects.create(name="cup", price=1)
+    shifts = [Shift.objects.create(product=product, user=users.ops, note=f"n {number}") for number in range(4)]
+    harmless: list[Message] = [{"pk": str(one.pk), "note": "x"} for one in shifts[:2]]
+    grave: list[Message] = [
+        {"pk": str(shifts[2].pk), "hours": 9, "note": "y", "user": str(users.viewer.pk)},
+        {"pk": str(shifts[3].pk), "delete": True},
+    ]
+
+    said = confirmed(
+        asker, MODERN, "update_record", accept(), model="shop.product", id=str(product.pk),
+        values={"name": "a cup", "price": "99999"}, rows={"shifts": [*harmless, *grave]},
+    )  # fmt: skip
+
+    def named(number: int) -> str:
+        return f"{shifts[number].pk}, {product.pk} (cup), {users.ops.pk} (ops), 0"
 
     [text] = questions(said)
-    assert answer_of(said)["status"] == "applied"
-    assert len(text) <= 2_000
-    assert text.startswith("Change 3 of flights.flight:")
-    assert text.endswith(f"The agent says why: {reason}")
-    assert "Not all of it is shown here." in text
+    assert [line for line in text.splitlines() if line] == [
+        f"Delete 1 shift: {named(3)}",
+        f"Change shift {named(2)}:",
+        f"- user: {users.ops.pk} (ops) → {users.viewer.pk} (viewer)",
+        "- hours: 0 → 9", "- note: n 2 → y",
+        f"Change product {product.pk}, cup:", "- price: 1.00 → 99999", "- name: cup → a cup",
+        f"Change shift {named(0)}:", "- note: n 0 → x", f"Change shift {named(1)}:", "- note: n 1 → x",
+    ]  # fmt: skip
 
 
 def _form_with(*names: str) -> type[forms.ModelForm[Any]]:
@@ -198,7 +235,7 @@ def test_values_and_reasons_do_not_look_like_lines_of_the_question(
 
     [text] = questions(said)
     assert [line.partition(":")[0] for line in text.splitlines()] == [
-        "Change 3 of flights.flight", "", "- notes", "", "The agent says why",
+        "Change flight 3, 2013-01-01T07", "- notes", "", "The agent says why",
     ]  # fmt: skip
     assert "\u202e" not in text
 
@@ -226,7 +263,7 @@ def test_a_form_that_reads_the_clock_is_asked_for_once(
     said = confirmed(asker, revision, "update_record", accept(), model=FLIGHT, id="3", values={"notes": "fog"})
 
     assert answer_of(said)["status"] == "applied"
-    assert questions(said) == ["Change 3 of flights.flight:\n\n- notes: note 2 → fog"]
+    assert questions(said) == ["Change flight 3:\n- notes: note 2 → fog"]
     assert len(made) > 1
     assert Flight.objects.get(pk=3).tailnum == made[-1][:6]
 
@@ -241,7 +278,7 @@ def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(asker:
     said = confirmed(asker, MODERN, "create_record", accept(), model="shop.product", values={"name": "cup"})
 
     assert answer_of(said)["status"] == "applied"
-    assert questions(said) == ["Create one of shop.product:\n\n- name: cup"]
+    assert questions(said) == ["Create one product:\n- name: cup"]
     assert Product.objects.get().name == "cup"
 
 
@@ -335,17 +372,60 @@ def test_without_the_pages_of_the_admin_nothing_can_wait(
     assert Change.objects.count() == 0
 
 
-def test_no_more_than_a_hundred_changes_wait_for_a_user(
-    mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "whose"), [("_MAX_WAITING", "agent"), ("_MAX_WAITING_OF_USER", "user")])
+def test_burying_a_change_among_many_that_wait(
+    mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, limit: str, whose: str
 ) -> None:
-    monkeypatch.setattr("mcp_django.bridge.writes.change_rows._MAX_WAITING", 2)
+    monkeypatch.setattr(f"mcp_django.bridge.writes.change_rows.{limit}", 2)
     for key in ("3", "4"):
         confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=[key])
 
     error = confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["5"]).answer["error"]
 
     assert error["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert error["message"].startswith(f"2 changes of this {whose} wait already. The user decides on them at http")
     assert Change.objects.count() == 2
+
+
+def test_the_same_proposal_again_gets_the_answer_of_the_one_that_waits(mute: Peer, flights: Any) -> None:
+    first, again = (answer_of(confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])) for _ in range(2))
+    mute.capabilities = {"elicitation": {}}
+    asked = confirmed(mute, MODERN, "delete_record", accept(), model=FLIGHT, ids=["3"])
+
+    assert again == answer_of(asked) == first
+    assert questions(asked) == []
+    assert Change.objects.count() == 1
+
+
+def test_an_accept_with_the_state_of_a_question_that_was_declined(asker: Peer, flights: Any) -> None:
+    arguments = previewed(asker, MODERN, "delete_record", model=FLIGHT, ids=["3"])
+    for no in ("decline", "cancel"):
+        state = call(asker, "delete_record", MODERN, None, **arguments).answer["result"]["requestState"]
+
+        def say(action: str, state: str = state) -> Talk:
+            answers = {"consent": {"action": action, **({"content": {}} if action == "accept" else {})}}
+            params = {"name": "delete_record", "arguments": arguments, "inputResponses": answers, "requestState": state}
+            return talk(asker, MODERN, "tools/call", params)
+
+        assert [refusal_of(say(no)) for _ in range(2)] == ["The user did not agree. Nothing was changed."] * 2
+        assert say("accept").answer["error"]["data"]["reason"] == "INVALID_REQUEST_STATE"
+        assert Flight.objects.filter(pk=3).exists()
+
+
+def test_agreeing_in_the_place_of_the_user_for_whom_one_has_made_a_token(
+    mute: Peer, peers: Peers, users: Users, flights: Any
+) -> None:
+    for maker, status in ((users.ops, "pending"), (users.admin, "applied"), (None, "applied")):
+        _, token = AccessToken.objects.create_token(user=users.admin, scopes=ALL_SCOPES, made_by=maker)
+        peer = peers(token)
+        peer.capabilities = {"elicitation": {}}
+        flights[2].save()
+
+        said = confirmed(peer, MODERN, "delete_record", accept(), model=FLIGHT, ids=["3"])
+
+        assert answer_of(said)["status"] == status
+        assert len(questions(said)) == (status == "applied")
+        Change.objects.all().delete()
 
 
 # The old revisions, in which nobody can be asked.
@@ -372,7 +452,7 @@ def test_several_rows_are_one_question(asker: Peer, users: Users) -> None:
     said = confirmed(asker, MODERN, "delete_record", accept(), model="flights.airline", ids=codes)
 
     [text] = questions(said)
-    assert text.startswith("Delete 50 of flights.airline: 00, 01, 02, 03, 04, 05, 06, 07, 08, 09, ….")
+    assert text.splitlines() == ["Delete 50 airlines:", *(f"- {code}, x" for code in codes)]
     assert Airline.objects.count() == 0
 
 
@@ -385,6 +465,4 @@ def test_a_question_names_no_rows_that_the_agent_cannot_see(asker: Peer, peers: 
 
     said = confirmed(clerk, MODERN, "delete_record", accept(), model="flights.airport", ids=["ZZZ"])
 
-    assert questions(said) == [
-        "Delete 1 of flights.airport: ZZZ.\n\nDeleted are:\n- 1 of flights.airport\n- 1 of other records"
-    ]
+    assert questions(said) == ["Delete 1 airport: ZZZ, Z, 0.0, 0.0\n\nDeleted with them:\n- 1 other record"]

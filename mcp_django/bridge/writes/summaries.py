@@ -1,0 +1,123 @@
+"""A change as a person reads of it: what it does to which rows, named and in words. It is asked for, shown and kept.
+
+Nothing of it is hidden from the agent, since the client shows the question, and nothing is cut: what does not fit into
+a question is shown on a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.db import models
+from pydantic_core import from_json
+
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
+from mcp_django.types import JSON, AnyField
+
+#: What is kept of a summary.
+_MOST_BYTES = 4_000
+#: The label of rows that the agent may not see, of whatever model.
+OTHERS = "other records"
+_VERBS = {"create": "Create one", "update": "Change", "delete": "Delete"}
+_TITLES = {"deleted": "Deleted with them:", "unlinked": "Records that lose their link:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that a change does: to a column of a row, to a row as a whole, or to a number of others."""
+
+    #: "create", "update" or "delete"; "deleted" or "unlinked" for rows that go with others, or lose their link.
+    change: str
+    model: str
+    #: Empty for a new row, and for a number of rows.
+    key: str = ""
+    #: What the row is called beside its key.
+    name: str = ""
+    column: str = ""
+    before: str = ""
+    after: str = ""
+    #: How many rows.
+    count: int = 0
+
+
+def weight_of(field: AnyField | None) -> int:
+    """What is read first: foreign keys to users, then numbers, then the rest."""
+    if isinstance(field, models.ForeignKey) and issubclass(field.related_model, get_user_model()):
+        return 0
+    return 1 if isinstance(field, models.IntegerField | models.DecimalField | models.FloatField) else 2
+
+
+def question_of(lines: Sequence[Line]) -> str:
+    """The text that asks a person. It is equal in each run, and each value shows as what it is."""
+    return "\n".join(_texts(lines)).strip()
+
+
+def _texts(lines: Sequence[Line]) -> Iterator[str]:
+    deleted = [line for line in lines if line.change == "delete"]
+    for model, of_model in groupby(deleted, key=lambda line: line.model):
+        rows = list(of_model)
+        if len(rows) == 1:
+            yield f"Delete 1 {_noun(model, 1)}: {_who(rows[0])}"
+        else:
+            yield f"Delete {len(rows)} {_noun(model, len(rows))}:"
+            yield from (f"- {_who(row)}" for row in rows)
+    for change, title in _TITLES.items():
+        counted = [line for line in lines if line.change == change]
+        if counted:
+            yield from ("", title, *(f"- {line.count} {_noun(line.model, line.count)}" for line in counted))
+    rest = [line for line in lines if line.change in ("create", "update")]
+    for (change, model, _), of_row in groupby(rest, key=lambda line: (line.change, line.model, line.key)):
+        values = list(of_row)
+        yield from ("", f"{_VERBS[change]} {_noun(model, 1)}{_which(values[0])}:")
+        yield from (f"- {_value(line)}" for line in values if line.column)
+
+
+def _noun(label: str, count: int) -> str:
+    if label == OTHERS:
+        return "other record" if count == 1 else OTHERS
+    meta = apps.get_model(label)._meta
+    return printable(str(meta.verbose_name if count == 1 else meta.verbose_name_plural))
+
+
+def _who(line: Line) -> str:
+    return printable(f"{line.key}, {line.name}" if line.name else line.key)
+
+
+def _which(line: Line) -> str:
+    return f" {_who(line)}" if line.key else ""
+
+
+def _value(line: Line) -> str:
+    was = [line.before] if line.change == "update" else []
+    return f"{line.column}: {' → '.join(map(printable, [*was, line.after]))}"
+
+
+# Keeping.
+
+
+def kept(lines: Iterable[Line], *, has_values: bool = True) -> str:
+    """The summary as it is stored, as JSON; without values once the change is decided. Names stay."""
+    found: list[JSON] = []
+    size = 0
+    for line in lines:
+        one = {name: value for name, value in asdict(line).items() if value}
+        if not has_values:
+            one = {name: value for name, value in one.items() if name not in ("column", "before", "after")}
+        if one in found:
+            continue
+        size += len(encode(one)) + 1
+        if size > _MOST_BYTES:
+            break
+        found.append(one)
+    return encode(found).decode()
+
+
+def read(stored: str) -> list[Line]:
+    found: list[dict[str, Any]] = from_json(stored) if stored else []
+    return [Line(**one) for one in found]
