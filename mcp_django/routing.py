@@ -77,12 +77,20 @@ class MCPApplication:
                 return self._django(scope, receive, send)
             if self._bypasses_django and ours.answers(scope):
                 return ours(without_credentials(scope), receive, send)
+            if self._passes_middleware(scope, ours):
+                return ours.below_middleware(self._django, scope, receive, send)
             return self._django({**scope, SEND: send}, receive, send)
         if kind == "websocket":
             application = self._socket(scope)
             is_ours = application is self._consumer
             return application(without_credentials(scope) if is_ours else scope, receive, send)
         return _lifespan(receive, send)
+
+    def _passes_middleware(self, scope: Scope, ours: HTTPApplication) -> bool:
+        """Whether the project's code runs in the thread that Django gives to the request."""
+        from mcp_django.core.middleware_policy import runs_below
+
+        return runs_below(self._site.has_call_context) and ours.answers(scope)
 
     def _socket(self, scope: Scope) -> Application:
         """The application that takes the socket."""

@@ -385,6 +385,11 @@ def queue_key(request: MCPRequest) -> str | None:
     return key or (address_key(request) if _may_hold(request) else None)
 
 
+def caller_of(request: MCPRequest) -> str:
+    """As ``queue_key``, for a request that takes a thread whatever its credentials are."""
+    return queue_key(request) or address_key(request)
+
+
 def known_key(digest: str, callers: KnownCallers = known_callers) -> str | None:
     """The key of the user whose credentials have this hash and were valid a while ago, or None."""
     seen = callers.get(digest)

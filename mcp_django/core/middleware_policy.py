@@ -2,46 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.conf import settings
 
 from mcp_django.conf import get_conf
 
-#: Middleware that serves browsers: pages, cookies, compression, redirects. An agent's call loses nothing without it.
-HARMLESS = frozenset(
-    {
-        "allauth.account.middleware.AccountMiddleware",
-        "allauth.usersessions.middleware.UserSessionsMiddleware",
-        "axes.middleware.AxesMiddleware",
-        "corsheaders.middleware.CorsMiddleware",
-        "csp.middleware.CSPMiddleware",
-        "debug_toolbar.middleware.DebugToolbarMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.auth.middleware.LoginRequiredMiddleware",
-        "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
-        "django.contrib.redirects.middleware.RedirectFallbackMiddleware",
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.contrib.sites.middleware.CurrentSiteMiddleware",
-        "django.middleware.cache.FetchFromCacheMiddleware",
-        "django.middleware.cache.UpdateCacheMiddleware",
-        "django.middleware.clickjacking.XFrameOptionsMiddleware",
-        "django.middleware.common.BrokenLinkEmailsMiddleware",
-        "django.middleware.common.CommonMiddleware",
-        "django.middleware.csp.ContentSecurityPolicyMiddleware",
-        "django.middleware.csrf.CsrfViewMiddleware",
-        "django.middleware.gzip.GZipMiddleware",
-        "django.middleware.http.ConditionalGetMiddleware",
-        "django.middleware.locale.LocaleMiddleware",
-        "django.middleware.security.SecurityMiddleware",
-        "django_browser_reload.middleware.BrowserReloadMiddleware",
-        "django_htmx.middleware.HtmxMiddleware",
-        "django_prometheus.middleware.PrometheusAfterMiddleware",
-        "django_prometheus.middleware.PrometheusBeforeMiddleware",
-        "oscar.apps.basket.middleware.BasketMiddleware",
-        "wagtail.contrib.redirects.middleware.RedirectMiddleware",
-        "whitenoise.middleware.WhiteNoiseMiddleware",
-    }
-)
+#: Middleware that chooses no rows and guards nothing for an agent's call, with what it is for.
+HARMLESS: Mapping[str, str] = {
+    "allauth.account.middleware.AccountMiddleware": "pages of logging in",
+    "allauth.usersessions.middleware.UserSessionsMiddleware": "notes which browsers are logged in",
+    "auditlog.middleware.AuditlogMiddleware": "keeps the user for its own records",
+    "axes.middleware.AxesMiddleware": "turns its own refusals at the login page into pages",
+    "cms.middleware.language.LanguageCookieMiddleware": "a cookie of the language",
+    "cms.middleware.page.CurrentPageMiddleware": "finds the page of a URL when a template asks",
+    "cms.middleware.toolbar.ToolbarMiddleware": "the toolbar of editors",
+    "cms.middleware.user.CurrentUserMiddleware": "keeps the user for its own records",
+    "cms.middleware.utils.ApphookReloadMiddleware": "loads URLs anew",
+    "corsheaders.middleware.CorsMiddleware": "headers for pages of other origins",
+    "csp.middleware.CSPMiddleware": "headers of pages",
+    "debug_toolbar.middleware.DebugToolbarMiddleware": "a toolbar on pages",
+    "django.contrib.auth.middleware.AuthenticationMiddleware": "the login of a browser",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware": "sends browsers to the login page",
+    "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware": "pages in the place of a 404",
+    "django.contrib.messages.middleware.MessageMiddleware": "messages on pages",
+    "django.contrib.redirects.middleware.RedirectFallbackMiddleware": "redirects in the place of a 404",
+    "django.contrib.sessions.middleware.SessionMiddleware": "the session of a browser",
+    "django.contrib.sites.middleware.CurrentSiteMiddleware": "request.site, which is looked up by the host",
+    "django.middleware.cache.FetchFromCacheMiddleware": "pages that are asked for by GET",
+    "django.middleware.cache.UpdateCacheMiddleware": "pages that are asked for by GET",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware": "a header of pages",
+    "django.middleware.common.BrokenLinkEmailsMiddleware": "mails about links that lead nowhere",
+    "django.middleware.common.CommonMiddleware": "the form of URLs",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware": "a header of pages",
+    "django.middleware.csrf.CsrfViewMiddleware": "forms of pages; no cookie brings a call here",
+    "django.middleware.gzip.GZipMiddleware": "compression",
+    "django.middleware.http.ConditionalGetMiddleware": "pages that have not changed",
+    "django.middleware.locale.LocaleMiddleware": "the language of a browser; calls are in that of the project",
+    "django.middleware.security.SecurityMiddleware": "done by access.https",
+    "django_browser_reload.middleware.BrowserReloadMiddleware": "a script on pages",
+    "django_htmx.middleware.HtmxMiddleware": "headers of a script on pages",
+    "django_prometheus.middleware.PrometheusAfterMiddleware": "counts requests",
+    "django_prometheus.middleware.PrometheusBeforeMiddleware": "counts requests",
+    "hijack.middleware.HijackUserMiddleware": "marks the login of a browser",
+    "oscar.apps.basket.middleware.BasketMiddleware": "the basket of a browser",
+    "silk.middleware.SilkyMiddleware": "measures requests",
+    "simple_history.middleware.HistoryRequestMiddleware": "keeps the user for its own records",
+    "waffle.middleware.WaffleMiddleware": "writes cookies of flags into the response",
+    "wagtail.contrib.redirects.middleware.RedirectMiddleware": "redirects in the place of a 404",
+    "whitenoise.middleware.WhiteNoiseMiddleware": "static files",
+}
 
 
 def unknown_middleware() -> list[str]:
@@ -52,6 +63,20 @@ def unknown_middleware() -> list[str]:
 def skips_middleware() -> bool:
     """Whether HTTP may be answered ahead of Django."""
     return get_conf().BYPASS_MIDDLEWARE or not unknown_middleware()
+
+
+def runs_below(has_call_context: bool) -> bool:
+    """Whether the project's code must run below its middleware, in the thread of the request: over HTTP under ASGI.
+
+    There a call has what the middleware has set: in a thread, in a context, on a connection, or on the request.
+    """
+    return bool(unknown_middleware()) and not get_conf().BYPASS_MIDDLEWARE and not has_call_context
+
+
+def request_problem(request: Any, *, has_call_context: bool) -> str | None:
+    """Why a request that was made again may lack what middleware sets: it looked into the session of a login."""
+    was_asked = getattr(request.session, "was_asked", False) if hasattr(request, "session") else False
+    return "session" if was_asked and runs_below(has_call_context) else None
 
 
 def socket_problem(has_call_context: bool, entry_point: str = "a socket") -> str | None:

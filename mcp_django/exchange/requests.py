@@ -39,6 +39,7 @@ _OWN = frozenset(
         "authorization",
         "cookie",
         "tickets",
+        "is_of_http",
         "mcp",
         "mcp_fresh",
         "supposed",
@@ -107,6 +108,8 @@ class MCPRequest(BareRequest):
     #: error can tell them; a project's own authentication class finds them there: see ``with_credentials``.
     authorization: Secret
     cookie: Secret
+    #: Whether it came over HTTP, so that a request like it may pass the project's middleware.
+    is_of_http = False
     #: The tickets in the URL of a socket that is being opened.
     tickets: Sequence[Secret] = ()
 
@@ -149,7 +152,7 @@ class MCPRequest(BareRequest):
     def copy(self) -> MCPRequest:
         """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
         made = MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
-        made.authorization, made.cookie = self.authorization, self.cookie
+        made.authorization, made.cookie, made.is_of_http = self.authorization, self.cookie, self.is_of_http
         return made
 
     def with_credentials(self) -> MCPRequest:
@@ -170,7 +173,9 @@ class MCPRequest(BareRequest):
 def from_view(request: HttpRequest) -> MCPRequest:
     """From the request of a Django view, with the attributes that the project's middleware has set: a tenant, say."""
     attributes = {key: value for key, value in vars(request).items() if key not in _OWN and not key.startswith("_")}
-    return MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
+    made = MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
+    made.is_of_http = True
+    return made
 
 
 def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
@@ -195,7 +200,7 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
         meta[key] = value
     meta.update(scope[_CREDENTIALS])
     request = MCPRequest(path=scope["path"], scheme=scheme, meta=meta, attributes={})
-    request.tickets = scope.get(_TICKETS, ())
+    request.tickets, request.is_of_http = scope.get(_TICKETS, ()), "type" in scope
     return request
 
 
@@ -233,6 +238,11 @@ def _meta_key(raw_name: bytes) -> str | None:
         return None
     name = raw_name.decode("latin-1").upper().replace("-", "_")
     return name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+
+
+def looking(request: HttpRequest | None) -> MCPRequest:
+    """A request to look at what a principal may do: below the middleware of a person's request, if there is one."""
+    return from_settings() if request is None else from_view(request)
 
 
 def from_settings() -> MCPRequest:

@@ -1,7 +1,8 @@
 """Changes that wait for the click of their user, who agrees in the admin: shown live, and made as the agent would.
 
-Each runs in a thread of its own, with an empty context and its own connections. So it is in no transaction of the
-request of the admin, and what the project's middleware keeps in that request is not taken for the agent's.
+Each runs in a thread of its own, with an empty context and its own connections, through the project's middleware, by a
+request like that of its agent and as its agent's user. So it is in no transaction of the request of the admin, it has
+the tenant in which it was previewed, and packages that keep a history see the agent and not the person who clicks.
 """
 
 from __future__ import annotations
@@ -10,24 +11,29 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes import applying, outcomes
 from mcp_django.bridge.writes.applying import NotWaiting
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
+from mcp_django.core.compat.inner_requests import run_below_middleware
+from mcp_django.core.middleware_policy import request_problem, socket_problem
 from mcp_django.core.running.deadlines import deadlines
 from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
+from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.models import Change
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestTimedOut, TaskRefused, ToolNotFound
@@ -43,6 +49,13 @@ T = TypeVar("T")
 _GONE = (
     "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or reject the change."
 )
+
+
+_BY_SESSION = (
+    "The project's middleware looks into the login session, which an agent does not have, so it is not known for whom "
+    "the change would be made. Do the work of that middleware in MCPSite.call_context."
+)
+_NOT_LET_IN = "The project's middleware did not let the agent in (status {status}), as in a call."
 
 
 class _Admin(NoConnection):
@@ -74,7 +87,47 @@ def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
 
 
 def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_call: bool) -> T:
-    """Run it as in a call of the agent, with the rights that the agent has now."""
+    """Run it as in a call of the agent, below the project's middleware, with the rights that the agent has now."""
+    origin = from_json(change.origin)
+    site = next((site for site in all_sites() if site.name == change.site), None)
+    if site is None:
+        raise CannotApply(_GONE)
+    if not origin.get("is_of_http", True):
+        problem = socket_problem(site.has_call_context, "A change that was proposed over stdio or gRPC")
+        if problem is not None:
+            raise CannotApply(problem)
+        return _in_a_call(change, site, request_from(origin), run, is_call=is_call)
+    found: list[T] = []
+    errors: list[BaseException] = []
+
+    def user() -> Any:
+        try:
+            return principal_of(change, request_from(origin)).user
+        except TaskRefused:
+            return AnonymousUser()
+
+    def view(request: Any) -> None:
+        try:
+            if request_problem(request, has_call_context=site.has_call_context) is not None:
+                raise CannotApply(_BY_SESSION)
+            ours = request_from(origin, from_view(request).attributes())
+            # Middleware may choose a zone by the login, which the call did not have.
+            with timezone.override(origin.get("zone")):
+                found.append(_in_a_call(change, site, ours, run, is_call=is_call))
+        except BaseException as error:  # noqa: BLE001 - no middleware may answer it
+            errors.append(error)
+
+    response = run_below_middleware(origin["path"], origin["scheme"], origin["meta"], user, view)
+    if errors:
+        raise errors[0]
+    if response is not None:
+        raise CannotApply(_NOT_LET_IN.format(status=response.status_code))
+    return found[0]
+
+
+def _in_a_call(
+    change: Change, site: MCPSite, request: MCPRequest, run: Callable[[Exchange, Change], T], *, is_call: bool
+) -> T:
     found: list[T] = []
     refusals: list[Exception] = []
 
@@ -94,7 +147,7 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
         exchange.cancellation.queries.interrupt()
 
     # Only showing a change is no call that changes data, so the trail gets no line of it.
-    exchange = _exchange(change, "tools/call" if is_call else "resources/read")
+    exchange = _exchange(change, site, request, "tools/call" if is_call else "resources/read")
     seconds = get_conf().REQUEST_SECONDS
     try:
         with ExitStack() as around:
@@ -121,16 +174,12 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
     return found[0]
 
 
-def _exchange(change: Change, method: str) -> Exchange:
+def _exchange(change: Change, site: MCPSite, request: MCPRequest, method: str) -> Exchange:
     """An exchange like that of the call in which the change was confirmed. Raises CannotApply."""
-    site = next((site for site in all_sites() if site.name == change.site), None)
-    request = request_from(from_json(change.origin))
     try:
         principal = principal_of(change, request)
     except TaskRefused:
-        principal = None
-    if site is None or principal is None:
-        raise CannotApply(_GONE)
+        raise CannotApply(_GONE) from None
     return Exchange(
         site=site,
         principal=principal,

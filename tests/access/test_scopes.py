@@ -328,7 +328,7 @@ def test_a_client_may_ask_for_a_group_where_it_may_ask_for_all_of_it(users: User
     for offered in ((), ("read", "actions"), ("sales",)):
         shown = page(*offered)
         assert "sales" in boxes_in(shown), offered
-        for text in ("Sales: Read 1 model, Run 1 action", "This can change data."):
+        for text in ("Sales: Read 1 model; Run 1 action", "This can change data."):
             assert text in shown.content.decode()
     for offered in (("read",), ("actions",)):
         assert "sales" not in boxes_in(page(*offered)), offered

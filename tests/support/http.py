@@ -171,7 +171,7 @@ class ASGIPeer(HTTPPeer):
         return {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": self.path, "raw_path": self.path.encode(), "query_string": self.query.encode(), "root_path": "",
-            "headers": [(b"host", b"localhost"), *encode_headers(headers)],
+            "headers": encode_headers({"Host": "localhost", **headers}),
             "client": ("127.0.0.1", 50000), "server": ("localhost", 80), "state": {},
         }  # fmt: skip
 

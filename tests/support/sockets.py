@@ -59,7 +59,7 @@ class Socket(Connection):
         scope = {
             "type": "websocket", "asgi": {"version": "3.0"}, "scheme": "ws", "path": "/mcp", "raw_path": b"/mcp",
             "query_string": query.encode(), "root_path": "", "subprotocols": subprotocols,
-            "headers": [(b"host", b"localhost"), *encode_headers(headers)],
+            "headers": encode_headers({"Host": "localhost", **headers}),
             "client": ("127.0.0.1", 50000), "server": ("localhost", 80), "state": {},
             "extensions": {"websocket.http.response": {}},
         }  # fmt: skip

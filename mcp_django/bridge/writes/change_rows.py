@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, models, router, transaction
 from django.utils import timezone
@@ -129,7 +130,7 @@ def make(
     change = Change(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
         principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
-        scopes=sorted(principal.scopes), origin=encode(origin_of(exchange.request)).decode(),
+        scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=chosen(exchange.client.info.get("name", "")),
         operation=proposed.operation, model=proposed.rights.label, keys=_texts(proposed.keys),
@@ -145,6 +146,12 @@ def make(
     except IntegrityError:
         return None
     return change
+
+
+def _origin_of(exchange: Exchange) -> JSON:
+    """Where the call came from, and the time zone in which its values were read."""
+    zone = timezone.get_current_timezone()
+    return {**origin_of(exchange.request), **({"zone": zone.key} if isinstance(zone, ZoneInfo) else {})}
 
 
 def check_number(exchange: Exchange, page: str | None) -> None:

@@ -108,7 +108,10 @@ class PromptAdmin(OverrideAdmin):
     # Its preview.
 
     def get_urls(self) -> list[Any]:
-        return [self.page_path("<path:object_id>/preview/", self.preview_view, "preview"), *super().get_urls()]
+        return [
+            self.page_path("<path:object_id>/preview/", self.preview_view, "preview", atomic=False),
+            *super().get_urls(),
+        ]
 
     def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The messages that an agent of the viewer would get, with the values that are filled in."""

@@ -26,7 +26,7 @@ from mcp_django.bridge.tools.saved_queries import (
     places,
     write,
 )
-from mcp_django.core.running.own_thread import in_own_thread
+from mcp_django.core.running.in_request import as_in_a_call
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.exchange.scopes import SCOPES, expand
@@ -153,11 +153,11 @@ def why_not(request: HttpRequest, saved: SavedQuery) -> str | None:
 
 
 def _ask_as_agent(request: HttpRequest, site: Site, ask: Callable[[MCPRequest], T]) -> T:
-    """What the function answers for an agent of the viewer, in no transaction of the request."""
+    """What the function answers for an agent of the viewer."""
 
     def run() -> T:
         asking = viewers_request(request)
         with site.in_context(asking):
             return ask(asking)
 
-    return in_own_thread(run)
+    return as_in_a_call(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -21,10 +22,10 @@ from mcp_django.console.admin.links import object_link
 from mcp_django.console.review import inventory, reasons
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
-from mcp_django.core.running.own_thread import in_own_thread
+from mcp_django.core.running.in_request import as_in_a_call
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
-from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.requests import from_view
 from mcp_django.models import AccessToken, Prompt, Tool
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.types import JSON
@@ -113,8 +114,8 @@ class SeesAdmin(ActingAdmin):
 
     def get_urls(self) -> list[Any]:
         return [
-            self.page_path("sees/", self.user_sees_view, "sees_user"),
-            self.page_path("<path:object_id>/sees/", self.sees_view, "sees"),
+            self.page_path("sees/", self.user_sees_view, "sees_user", atomic=False),
+            self.page_path("<path:object_id>/sees/", self.sees_view, "sees", atomic=False),
             *super().get_urls(),
         ]
 
@@ -147,13 +148,13 @@ class SeesAdmin(ActingAdmin):
         if not form.is_valid():
             return self._page(request, form, subject)
         site, label, why = form.chosen_site, request.GET.get("model", ""), form.cleaned_data["why"]
-        # Hooks of the project must not run in the admin's transaction.
-        built = in_own_thread(lambda: inventory.build(site, subject.user, subject.scopes))
+        built = as_in_a_call(lambda: inventory.build(site, subject.user, subject.scopes, request=request))
         sample = self._sample(request, site, subject, built, label) if label else None
         checklist = None
         if why:
             known = self._known_kinds(request)
-            checklist = in_own_thread(lambda: reasons.explain(site, subject.user, subject.scopes, why, known=known))
+            ask = partial(reasons.explain, site, subject.user, subject.scopes, why)
+            checklist = as_in_a_call(lambda: ask(known=known, request=request))
         return self._page(
             request, form, subject, site=site, built=built, sample=sample, checklist=checklist,
             models=[{"label": name, **model} for name, model in built["models"].items()],
@@ -180,7 +181,7 @@ class SeesAdmin(ActingAdmin):
             raise PermissionDenied
         arguments = {"model": label, "limit": _SAMPLE}
         answer = trying.call(request, site, site.tools["find_records"], subject.user, arguments, scopes=subject.scopes)
-        count = None if answer.is_error else in_own_thread(lambda: _count(site, subject, label))
+        count = None if answer.is_error else as_in_a_call(lambda: _count(request, site, subject, label))
         return Sample(label, answer, count)
 
     # Why not?
@@ -226,10 +227,10 @@ def _may_sample(request: HttpRequest, subject: Subject) -> bool:
     return subject.user.pk == request.user.pk or trying.may_try_as_others(request.user)
 
 
-def _count(site: MCPSite, subject: Subject, label: str) -> Any:
+def _count(request: HttpRequest, site: MCPSite, subject: Subject, label: str) -> Any:
     """How many rows the subject sees; None where that cannot be found out soon."""
     principal = Principal(subject.user, scopes.expand(subject.scopes), source=Source.COMMAND)
-    mcp_request = from_settings().for_principal(principal)
+    mcp_request = from_view(request).for_principal(principal)
     with site.in_context(mcp_request):
         model = Rights.of(site, mcp_request).of_label(label)
         if model is None or not model.has_rows or model.checks_objects:

@@ -153,8 +153,8 @@ class ToolAdmin(OverrideAdmin):
 
     def get_urls(self) -> list[Any]:
         return [
-            self.page_path("<path:object_id>/try/", self.try_view, "try"),
-            self.page_path("<path:object_id>/save/", self.save_view, "save"),
+            self.page_path("<path:object_id>/try/", self.try_view, "try", atomic=False),
+            self.page_path("<path:object_id>/save/", self.save_view, "save", atomic=False),
             *super().get_urls(),
         ]
 

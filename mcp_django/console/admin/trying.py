@@ -16,7 +16,7 @@ from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.conf import get_conf
 from mcp_django.core.running.deadlines import deadlines
-from mcp_django.core.running.own_thread import in_own_thread
+from mcp_django.core.running.in_request import as_in_a_call
 from mcp_django.exceptions import MCPError, MissingCapability
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
@@ -205,7 +205,7 @@ def _exchange(
 
 
 def _in_time(exchange: Exchange, run: Callable[[], T]) -> T:
-    """What the function returns, in a thread of its own. Its queries are stopped when the time of a request is over."""
+    """What the function returns. Its queries are stopped when the time of a request is over."""
 
     def expire() -> None:
         exchange.cancellation.expire()
@@ -215,4 +215,4 @@ def _in_time(exchange: Exchange, run: Callable[[], T]) -> T:
         with deadlines.within(get_conf().REQUEST_SECONDS or 3_600, expire):
             return run()
 
-    return in_own_thread(within)
+    return as_in_a_call(within)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import connections, models
+from django.http import HttpRequest
 from django.utils import translation
 
 from mcp_django.access import overrides
@@ -42,7 +43,7 @@ from mcp_django.console.review.admin_comparison import Comparison, Reason
 from mcp_django.core.hooks import hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
-from mcp_django.exchange.requests import MCPRequest, from_settings
+from mcp_django.exchange.requests import MCPRequest, from_settings, looking
 from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, expand, of_model, parse
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
@@ -70,7 +71,9 @@ _SECTIONS: Mapping[str, str] = {
 }
 
 
-def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
+def build(
+    site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES, *, request: HttpRequest | None = None
+) -> JSON:
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
@@ -98,17 +101,19 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
       for actions of the whole AdminSite;
     - ``admin``: what the admin shows, and why it is not here (see ``Comparison.as_json``);
     - ``failed``: hooks of the project that failed.
+
+    ``request`` is that of a person who looks, whose tenant counts.
     """
     principal = Principal(Superuser() if user is None else user, expand(scopes), source=Source.COMMAND)
-    request = from_settings().for_principal(principal)
-    exchange = inspection_exchange(site, request, "tools/list")
+    ours = looking(request).for_principal(principal)
+    exchange = inspection_exchange(site, ours, "tools/list")
     # A call context may look up a tenant in the database.
-    context = no_database() if user is None else site.call_context(request)
+    context = no_database() if user is None else site.call_context(ours)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
-        rights = Rights.of(site, request)
+        rights = Rights.of(site, ours)
         all_on = dict.fromkeys(site.tools, overrides.ON) if user is None else None
         listed = _tools(exchange, tools.available(exchange, all_on))
-        declared = resources.available(site, request)
+        declared = resources.available(site, ours)
         written = prompts.available(exchange, {} if user is None else None)
         left_out = _left_out(site, rights)
         built = {

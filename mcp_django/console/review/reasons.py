@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from django.apps import apps
 from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -34,7 +35,7 @@ from mcp_django.console.review import inventory
 from mcp_django.core.hooks import hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
-from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.requests import looking
 from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, broader, expand, of_model, of_tool
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import nearest
@@ -140,7 +141,13 @@ EVERYTHING: Collection[Kind] = ("model", "field", "row", "tool", "prompt")
 
 
 def explain(
-    site: MCPSite, user: Any, scopes: Iterable[str], name: str, *, known: Collection[Kind] = EVERYTHING
+    site: MCPSite,
+    user: Any,
+    scopes: Iterable[str],
+    name: str,
+    *,
+    known: Collection[Kind] = EVERYTHING,
+    request: HttpRequest | None = None,
 ) -> Reasons:
     """Why the user may use the thing with these scopes, or why not. Without a user, as the project declares it.
 
@@ -150,18 +157,18 @@ def explain(
     not exist.
     """
     name = name.strip()[:MAX_NAME]
-    found = _Asker(site, user, scopes).answer(name)
+    found = _Asker(site, user, scopes, request).answer(name)
     if found.kind is None or found.kind in known:
-        return found if found.kind is not None else _unknown(site, user, name, known)
-    at_most = _Asker(site, user, SCOPES).answer(name)
+        return found if found.kind is not None else _unknown(site, user, name, known, request)
+    at_most = _Asker(site, user, SCOPES, request).answer(name)
     is_own = found.kind in ("model", "field", "row") or at_most.no is None
     if not is_own or (at_most.no is not None and at_most.no.step in _OF_THE_USER):
-        return _unknown(site, user, name, known)
+        return _unknown(site, user, name, known, request)
     return found
 
 
-def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind]) -> Reasons:
-    names = _Asker(site, user, SCOPES).names(name, known)
+def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind], request: HttpRequest | None) -> Reasons:
+    names = _Asker(site, user, SCOPES, request).names(name, known)
     return Reasons(name, unknown=format_lazy("{}{}", _("There is no such model, field, row, tool or prompt."),
                                              nearest(name[:100], names)))  # fmt: skip
 
@@ -169,11 +176,11 @@ def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind]) -> Re
 class _Asker:
     """Asks what decides, for one principal. Without a user no database is asked, as in ``inventory.build``."""
 
-    def __init__(self, site: MCPSite, user: Any, scopes: Iterable[str]) -> None:
+    def __init__(self, site: MCPSite, user: Any, scopes: Iterable[str], request: HttpRequest | None) -> None:
         self.site = site
         self.by_database = user is not None
         principal = Principal(Superuser() if user is None else user, expand(scopes), source=Source.COMMAND)
-        self.request = from_settings().for_principal(principal)
+        self.request = looking(request).for_principal(principal)
         self.exchange: Exchange = inspection_exchange(site, self.request, "tools/list")
         self.rights = Rights.of(site, self.request)
         self.context = site.call_context(self.request) if self.by_database else inventory.no_database()

@@ -13,12 +13,12 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import chain
-from threading import Lock, Thread, local
+from threading import Event, Lock, Thread, local
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
@@ -235,6 +235,32 @@ class Workers:
         if is_stranded:
             self._refuse_stranded()
         return job.future
+
+    @contextlib.asynccontextmanager
+    async def place(self, principal_key: str) -> AsyncIterator[None]:
+        """Hold the place of one call, whose work is done in another thread within the block. Raises Overloaded.
+
+        One of the threads waits until the block ends, so such calls are bounded, and shared, as all others.
+        """
+        if self._executor is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        begun, over = loop.create_future(), Event()
+
+        def hold() -> None:
+            call_soon(loop, settle, begun, None, None)
+            over.wait()
+
+        held = self.submit(hold, principal_key=principal_key)
+        try:
+            # What waits in vain is refused when the server ends.
+            await asyncio.wait({begun, held}, return_when=asyncio.FIRST_COMPLETED)
+            if held.done():
+                held.result()
+            yield
+        finally:
+            over.set()
 
     def run_here(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
         """As ``submit``, for a call that ends with the body of a function, and does nothing for long beside it.

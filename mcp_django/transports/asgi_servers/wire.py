@@ -21,6 +21,8 @@ Send = Callable[[Any], Awaitable[None]]
 
 #: Where in its scope a request that Django answers finds the server's ``send``, which Django keeps to itself.
 SEND = "mcp_django.send"
+#: Whether a scope holds the place of a call, so that the view takes none.
+HELD = "mcp_django.held"
 
 #: Bytes that may wait in a transport before its writer waits too: what asyncio's own transports have.
 _HIGH_WATER_BYTES = 65_536

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from django.conf import settings
 
 from mcp_django.access import https
+from mcp_django.access.authentication import caller_of
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.asgi_servers.watchdog import reading_client
-from mcp_django.transports.asgi_servers.wire import Wire
+from mcp_django.transports.asgi_servers.wire import HELD, Wire
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, LargeBody
 from mcp_django.transports.http.formats import JSON_FORMAT, accepted_format
 from mcp_django.transports.http.headers import Headers
@@ -32,7 +35,7 @@ from mcp_django.transports.http.messages import (
 )
 from mcp_django.transports.http.routes import VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
-from mcp_django.types import Receive, Scope, Send
+from mcp_django.types import Application, Receive, Scope, Send
 
 #: How long an answer may take before the client is watched, in case it leaves.
 _WATCH_AFTER_SECONDS = 0.05
@@ -55,6 +58,20 @@ class HTTPApplication:
             return True
         request = from_scope(scope)
         return bool(request.authorization) or not is_visit(Headers(request.META).get)
+
+    async def below_middleware(self, django: Application, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let Django answer, which gives the request a thread, once there is a place for one more call."""
+        for_hooks, method = from_scope(scope), scope["method"]
+        answer = _kept_back(django, {**scope, HELD: True}, receive, send)
+        del scope  # As in the application: a frame that waits holds no credentials.
+        try:
+            async with get_workers().place(caller_of(for_hooks)):
+                await answer()
+        except Overloaded as error:
+            request = HTTPRequest(method, Headers(for_hooks.META), None, for_hooks)
+            view = self.route.view(self._site, request, push=True)
+            await hold_refusal()
+            await _send(send, view.refuse(error).written(view.format))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -179,6 +196,10 @@ class HTTPApplication:
         finally:
             writing.cancel()
             await asyncio.wait({writing})
+
+
+def _kept_back(django: Application, scope: Scope, receive: Receive, send: Send) -> Callable[[], Awaitable[None]]:
+    return lambda: django(scope, receive, send)
 
 
 class _Leaving:

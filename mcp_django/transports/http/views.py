@@ -20,13 +20,17 @@ from django.urls import ResolverMatch, URLPattern
 from django.urls import path as url_path
 from django.views.decorators.csrf import csrf_exempt
 
+from mcp_django.access.authentication import caller_of
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
+from mcp_django.core.middleware_policy import runs_below
+from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.requests import from_view
+from mcp_django.protocol.errors import Overloaded
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.asgi_servers.watchdog import reading_client
-from mcp_django.transports.asgi_servers.wire import SEND, Wire
+from mcp_django.transports.asgi_servers.wire import HELD, SEND, Wire
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.incoming import BodyOfView
@@ -43,7 +47,8 @@ class EndpointPattern(URLPattern):
     """Leads to the WSGI view or to the ASGI view of a route, by whether an event loop runs."""
 
     def __init__(self, path: str, site: MCPSite, route: Route, page: Page, name: str | None = None) -> None:
-        on_loop, in_thread = asgi_view(site, route), wsgi_view(site, route)
+        in_thread = wsgi_view(site, route)
+        on_loop = _below_middleware(site, asgi_view(site, route), route, in_thread)
         if route.has_page:
 
             def show(request: HttpRequest) -> HttpResponse:
@@ -108,6 +113,33 @@ def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     def view(request: HttpRequest, **_: str) -> HttpResponseBase:
         ours = view_class(site, _request(request, view_class))
         return _response(ours.respond_in_thread().written(ours.format))
+
+    return unguarded(view)
+
+
+def _below_middleware(site: MCPSite, on_loop: DjangoView, route: Route, in_thread: DjangoView) -> DjangoView:
+    """The view on a loop; where the project's code must run below its middleware, that of the request's own thread.
+
+    Such calls are bounded as those of the pool are, before anything is read from the database.
+    """
+
+    async def view(request: HttpRequest, **key: str) -> HttpResponseBase:
+        response: HttpResponseBase
+        if not runs_below(site.has_call_context):
+            response = await on_loop(request, **key)
+            return response
+        answering = sync_to_async(in_thread, thread_sensitive=True)
+        if getattr(request, "scope", {}).get(HELD):
+            response = await answering(request, **key)
+            return response
+        try:
+            async with get_workers().place(caller_of(from_view(request))):
+                response = await answering(request, **key)
+        except Overloaded as error:
+            await hold_refusal()
+            ours = route.view(site, _request(request, route.view), push=True)
+            return _response(ours.refuse(error).written(ours.format))
+        return response
 
     return unguarded(view)
 

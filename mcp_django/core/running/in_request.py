@@ -1,0 +1,21 @@
+"""Runs a function in the request of a person, as a call of an agent runs: in the project's language and time zone.
+
+It stays in the thread of the request, below the project's middleware: what that has set for the person, such as a
+tenant, holds for what the person looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.conf import settings
+from django.utils import timezone, translation
+
+T = TypeVar("T")
+
+
+def as_in_a_call(run: Callable[[], T]) -> T:
+    """What the function returns, or raises."""
+    with translation.override(settings.LANGUAGE_CODE), timezone.override(None):
+        return run()

@@ -1,0 +1,213 @@
+"""Tenants by middleware, of four kinds: on each road an agent and a person get their own rows, or are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+
+from mcp_django.bridge.writes.tools import WRITE_TOOLS
+from mcp_django.core.middleware_policy import HARMLESS
+from mcp_django.models import Change, Tool
+from tests.axes import HTTP
+from tests.bridge.writes.clicking import Browser, said
+from tests.shop.models import Tag
+from tests.support.data import Users, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
+from tests.transports.tenancy import CURRENT, admin_of
+
+KINDS = list(CURRENT)
+LIST = {"name": "find_records", "arguments": {"model": "shop.tag", "fields": ["name"], "order_by": ["name"]}}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def tenants(kind: str, declared: Declared, settings: Any, transactional_db: None, users: Users) -> Iterator[str]:
+    """The project: two rows of each tenant."""
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"tests.transports.tenancy.{kind}"]
+    settings.ALLOWED_HOSTS = ["*"]
+    declared.admin(Tag, admin_of(kind))
+    Tag.objects.bulk_create(Tag(name=f"{tenant}:{number}") for tenant in "ab" for number in (1, 2))
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    yield kind
+
+
+def names(answer: Any) -> list[str]:
+    return [row[-1] for row in answer["result"]["structuredContent"]["rows"]]
+
+
+def peer_at(peers: Peers, token: str, tenant: str) -> HTTPPeer:
+    peer = peers(token)
+    assert isinstance(peer, HTTPPeer)
+    plain = peer.headers
+    peer.headers = lambda more: plain({"Host": f"{tenant}.example.com", **(more or {})})  # type: ignore[method-assign]
+    return peer
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_over_http_each_tenant_gets_its_own_rows(tenants: str, peers: Peers, users: Users) -> None:
+    token = token_of(users.admin)
+    first, second = (peer_at(peers, token, tenant) for tenant in "ab")
+
+    for revision in (MODERN, "2025-06-18"):
+        seen = [names(peer.request(revision, "tools/call", LIST)) for peer in (first, second, first)]
+        assert seen == [["a:1", "a:2"], ["b:1", "b:2"], ["a:1", "a:2"]]
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_a_socket_is_refused(tenants: str, peers: Peers, users: Users) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, SocketPeer)
+    assert not peer.connect().accepted
+
+
+@pytest.mark.parametrize("command", ["mcp_stdio", "mcp_grpc"])
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_commands_are_refused_with_the_middleware_and_the_cure(tenants: str, command: str) -> None:
+    arguments = {"user": "admin"} if command == "mcp_stdio" else {}
+
+    with pytest.raises(CommandError, match=r"does not pass tests\.transports\.tenancy\.by_thread.*call_context"):
+        call_command(command, **arguments)
+
+
+# The console.
+
+
+def browser_at(user: Any, tenant: str) -> Client:
+    client = Client(headers={"Host": f"{tenant}.example.com"})
+    client.force_login(user)
+    return client
+
+
+def test_in_the_console_a_person_sees_the_rows_of_the_tenant(tenants: str, users: Users) -> None:
+    browser = browser_at(users.admin, "a")
+    row, _ = Tool.objects.get_or_create(site="mcp", name="get_record")
+    page = f"/admin/mcp_django/tool/{row.pk}/try/"
+
+    def tried(key: str) -> str:
+        posted = {"try-arg-model": "shop.tag", "try-arg-id": key}
+        return str(browser.post(page, posted).content.decode())
+
+    suggested = browser.post(page, {"suggest": "try-arg-id", "try-arg-model": "shop.tag", "try-arg-id": ""}).json()
+    sees = browser.get("/admin/mcp_django/accesstoken/sees/", {"model": "shop.tag"}).content.decode()
+    texts = [
+        browser.get("/admin/mcp_django/accesstoken/sees/", {"why": f"db://shop/tag/{key}"}).content.decode()
+        for key in ("a:1", "b:1")
+    ]
+
+    assert "There is no such record" not in tried("a:1") and "There is no record" not in tried("a:1")
+    assert "b:1" in json.dumps(tried("b:1")) and "isError" in tried("b:1")
+    assert suggested["values"] == ["a:1", "a:2"]
+    assert "a:1" in sees and "b:1" not in sees
+    assert ["No row of this key is among those" in text for text in texts] == [False, True]
+
+
+# A click on a change that waits.
+
+
+def waiting(peer: HTTPPeer, tool: str, **arguments: Any) -> str:
+    confirm = peer.call(tool, **arguments)["structuredContent"]["confirm"]
+    told = peer.call(tool, **arguments, confirm=confirm)["structuredContent"]
+    assert told["status"] == "pending", told
+    return str(told["change"])
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
+def test_a_click_on_the_host_of_another_tenant_changes_the_row_of_the_first(
+    tenants: str, peers: Peers, users: Users
+) -> None:
+    peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
+    own, other = Tag.objects.get(name="a:1"), Tag.objects.get(name="b:1")
+    key = waiting(peer, "delete_record", model="shop.tag", ids=[str(own.pk)])
+    person = Browser(users.admin, Host="b.example.com")
+
+    assert "a:1" in person.page(key).content.decode()
+    assert person.apply(key) == ["The change was made."]
+    assert not Tag.objects.filter(pk=own.pk).exists() and Tag.objects.filter(pk=other.pk).exists()
+    assert LogEntry.objects.latest("pk").user == users.admin
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("kind", ["by_session"], indirect=True)
+def test_where_the_tenant_hangs_on_a_session_the_change_is_neither_shown_nor_made(
+    tenants: str, peers: Peers, users: Users
+) -> None:
+    peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
+    row = Tag.objects.get(name="a:1")
+    key = waiting(peer, "delete_record", model="shop.tag", ids=[str(row.pk)])
+    person = Browser(users.admin)
+
+    page = person.page(key).content.decode()
+    told = said(person.decide(key, "apply", digest="0" * 64))
+
+    assert 'name="_apply"' not in page and "These are deleted" not in page
+    assert "Do the work of that middleware in MCPSite.call_context." in page and "call_context" in told[0]
+    assert Tag.objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_a_change_that_came_without_http_is_neither_shown_nor_made(tenants: str, peers: Peers, users: Users) -> None:
+    peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
+    key = waiting(peer, "delete_record", model="shop.tag", ids=[str(Tag.objects.get(name="a:1").pk)])
+    change = Change.objects.get(pk=key)
+    change.origin = json.dumps({**json.loads(change.origin), "is_of_http": False})
+    change.save()
+
+    page = Browser(users.admin, Host="a.example.com").page(key).content.decode()
+
+    assert "over stdio or gRPC does not pass tests.transports.tenancy.by_thread" in page
+    assert "These are deleted" not in page
+
+
+@pytest.mark.skipif(settings.DATABASES["default"]["ENGINE"].rpartition(".")[2] != "postgresql", reason="of PostgreSQL")
+@pytest.mark.every_database
+@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
+@pytest.mark.parametrize("kind", ["by_schema"], indirect=True)
+def test_a_row_with_the_same_key_and_value_in_another_schema_stays(
+    kind: str, peers: Peers, users: Users, declared: Declared, settings: Any
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.transports.tenancy.by_schema"]
+    settings.ALLOWED_HOSTS = ["*"]
+    declared.admin(Tag, admin_of("by_request"))
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    with connection.cursor() as cursor:
+        for tenant in "ab":
+            cursor.execute(f"DROP SCHEMA IF EXISTS tenant_{tenant} CASCADE")
+            cursor.execute(f"CREATE SCHEMA tenant_{tenant}")
+            cursor.execute(f"CREATE TABLE tenant_{tenant}.shop_tag (LIKE public.shop_tag INCLUDING ALL)")
+            cursor.execute(f"INSERT INTO tenant_{tenant}.shop_tag (id, name) VALUES (1, 'same')")
+        cursor.execute("INSERT INTO public.shop_tag (id, name) VALUES (1, 'same')")
+    try:
+        peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
+        key = waiting(peer, "delete_record", model="shop.tag", ids=["1"])
+        assert Browser(users.admin, Host="b.example.com").apply(key) == ["The change was made."]
+        with connection.cursor() as cursor:
+            found = []
+            for schema in ("tenant_a", "tenant_b", "public"):
+                cursor.execute(f"SELECT count(*) FROM {schema}.shop_tag")
+                found.append(cursor.fetchone()[0])
+        assert found == [0, 1, 1]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP SCHEMA tenant_a CASCADE; DROP SCHEMA tenant_b CASCADE")
+
+
+# The list of what is harmless.
+
+
+def test_each_harmless_middleware_says_what_it_is_for() -> None:
+    assert all(HARMLESS.values())
+    assert set(settings.MIDDLEWARE) <= set(HARMLESS)
