@@ -122,7 +122,7 @@ class Conf:
     #: name stays as it is; `None` switches a limit off.
     THROTTLES: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: {
-            "user": {"refusals": "100/hour"},
+            "user": {"refusals": "100/hour", "unique": "60/hour"},
             "address": {"failures": "30/min", "logins": "600/min"},
         }
     )

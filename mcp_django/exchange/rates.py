@@ -23,8 +23,9 @@ _FORM = re.compile(r"([0-9][0-9_]{0,17})/([a-z]+)", re.ASCII)
 _EXAMPLE = "Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
 
 CALLS, CHANGES, ROWS, BYTES = OF_CALLS = ("calls", "changes", "rows", "bytes")
-#: Rows that are written through the admin's forms, and attempts to do so that were refused.
-WRITES, REFUSALS = OF_WRITES = ("writes", "refusals")
+#: Rows that are written through the admin's forms, attempts to do so that were refused, and new values for what must be
+#: unique among rows that the caller does not all see: each of these tells whether it is taken.
+WRITES, REFUSALS, UNIQUE = OF_WRITES = ("writes", "refusals", "unique")
 KINDS = (*OF_CALLS, *OF_WRITES)
 #: Failed authentication, and requests to log in, to register and for a token: neither has a user or a token.
 FAILURES, LOGINS = OF_ADDRESSES = ("failures", "logins")

@@ -88,7 +88,8 @@ def test_every_problem_of_the_setting_is_said_at_once() -> None:
         ("60/min", ['must be a dictionary such as {"user": {"calls": "600/min"}}.']),
         ({"users": {}}, ["names 'users'. It may name user, token, address."]),
         ({"user": {"failures": "1/min"}},
-         ["['user']: 'failures' cannot be limited here. What can be: calls, changes, rows, bytes, writes, refusals."]),
+         ["['user']: 'failures' cannot be limited here. What can be: calls, changes, rows, bytes, writes, refusals, "
+          "unique."]),
         ({"user": {"calls": "1/month"}, "token": 5}, [
             "['user']: '1/month' is not a rate. Write a number and a period, such as '600/min'. The periods are s, "
             "min, hour and day.",

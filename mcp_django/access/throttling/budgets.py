@@ -16,6 +16,7 @@ from mcp_django.exchange.rates import (
     KINDS,
     OF_CALLS,
     OF_WRITES,
+    UNIQUE,
     Limits,
     Rate,
     only,
@@ -35,7 +36,9 @@ _PLAIN_KEY = re.compile(r"[a-z0-9:./-]{1,100}")
 _IPV6_PREFIX = 64
 _OF: Mapping[str, str] = {"user": "Your", "token": "Your token's", "address": "Your network address's"}
 _PERIODS: Mapping[int, str] = {1: "a second", 60: "a minute", 3_600: "an hour", 86_400: "a day"}
-_VERBS: Mapping[str, str] = dict(zip(KINDS, ("make", "make", "read", "read", "make", "have"), strict=True))
+_VERBS: Mapping[str, str] = dict(zip(KINDS, ("make", "make", "read", "read", "make", "have", "give"), strict=True))
+#: What is counted, where the name of its kind does not say it.
+_NOUNS: Mapping[str, str] = {UNIQUE: "new unique values"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,24 @@ class Limit:
     subject: str
     holder: str
     rate: Rate
+    #: The table that it is for, and the model that the caller knows this by; empty where it is for all of them.
+    table: str = ""
+    model: str = ""
 
     def charge(self, moment: int, amount: int, *, at_most: int) -> Charge:
         """The charge of ``amount`` to the period of a moment, which may stand at ``at_most`` afterwards."""
         number = moment // self.rate.seconds
-        key = f"{self.kind}:{self.holder}:{self.rate.seconds}:{number}"
+        key = f"{self.kind}:{self.holder}:{self.rate.seconds}:{number}{f':{self.table}' if self.table else ''}"
         if not _PLAIN_KEY.fullmatch(key):
             key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
         return Charge(key, amount, at_most, self._end(moment))
 
-    def error(self, moment: int) -> Throttled:
-        """The error for a caller who has used it up."""
+    def error(self, moment: int, amount: int = 1) -> Throttled:
+        """The error for a caller who has used it up, or who asks for an ``amount`` that is more than all of it."""
         end = self._end(moment)
-        said = f"{_OF[self.subject]} budget of {amount_of(self.kind, self.rate)} is used up."
+        of_model = f" for {self.model}" if self.model else ""
+        why = "is used up." if amount <= self.rate.number else f"is less than the {amount:,} of one call: give fewer."
+        said = f"{_OF[self.subject]} budget of {amount_of(self.kind, self.rate)}{of_model} {why}"
         return Throttled(f"{said} {when_again(moment, end)}", end - moment, str(self.rate), self.kind)
 
     def _end(self, moment: int) -> int:
@@ -112,7 +120,8 @@ def sentence(budget: Sequence[Limit]) -> str:
 
 def amount_of(kind: str, rate: Rate) -> str:
     """A rate in words, as ``1,000 rows a day``."""
-    return f"{rate.number:,} {kind if rate.number != 1 else kind[:-1]} {_PERIODS[rate.seconds]}"
+    several = _NOUNS.get(kind, kind)
+    return f"{rate.number:,} {several if rate.number != 1 else several[:-1]} {_PERIODS[rate.seconds]}"
 
 
 def when_again(moment: int, end: int) -> str:

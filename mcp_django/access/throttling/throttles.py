@@ -6,15 +6,16 @@ Where no limit is configured for a caller, nothing is asked and nothing is writt
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import DatabaseError
 
 from mcp_django.access.throttling.budgets import Limit, budget_of, write_budget_of
 from mcp_django.access.throttling.counters import Charge, counters
 from mcp_django.exchange import rates
-from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, REFUSALS, ROWS, WRITES
+from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, REFUSALS, ROWS, UNIQUE, WRITES
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -57,7 +58,33 @@ def admit_writes(exchange: Exchange, rows: int = 0) -> None:
     """Count rows that are about to be written. Raises Throttled, also where too many attempts were refused."""
     budget = write_budget_of(exchange.principal, exchange.request)
     if budget:
-        take([limit for limit in budget if rows or limit.kind == REFUSALS], {WRITES: rows})
+        kinds = (REFUSALS, WRITES) if rows else (REFUSALS,)
+        take([limit for limit in budget if limit.kind in kinds], {WRITES: rows})
+
+
+class NewValues(NamedTuple):
+    """How many new values a call gives for what must be unique in a table."""
+
+    table: str
+    #: The model that the caller knows the table by.
+    model: str
+    number: int
+
+
+def admit_unique(exchange: Exchange, given: Callable[[], Iterable[NewValues]]) -> None:
+    """Count new values for what must be unique. Raises Throttled where those of a table do not fit; then none counts.
+
+    ``given`` is asked only where they are limited.
+    """
+    budget = [limit for limit in write_budget_of(exchange.principal, exchange.request) if limit.kind == UNIQUE]
+    if budget:
+        _take(
+            {
+                replace(limit, table=values.table, model=values.model): values.number
+                for values in given()
+                for limit in budget
+            }
+        )
 
 
 def count_refusal(exchange: Exchange) -> None:
@@ -83,12 +110,15 @@ def _spend(budget: Sequence[Limit], used: Mapping[str, int]) -> None:
         logger.exception("What a call has read could not be counted")
 
 
-def take(budget: Sequence[Limit], amounts: dict[str, int]) -> None:
+def take(budget: Sequence[Limit], amounts: Mapping[str, int]) -> None:
     """Count amounts by kind, all of them or none. Raises Throttled, and Overloaded while the cache is away."""
+    _take({limit: amounts.get(limit.kind, 0) for limit in budget})
+
+
+def _take(amounts: Mapping[Limit, int]) -> None:
     moment = rates.now()
     charges: dict[Charge, Limit] = {}
-    for limit in budget:
-        amount = amounts.get(limit.kind, 0)
+    for limit, amount in amounts.items():
         # What is counted afterwards must not have reached its limit yet.
         charges[limit.charge(moment, amount, at_most=limit.rate.number - (not amount))] = limit
     try:
@@ -99,4 +129,4 @@ def take(budget: Sequence[Limit], amounts: dict[str, int]) -> None:
         logger.exception("The budget of a caller could not be read")
         raise Overloaded("Your budget cannot be counted at the moment. Try again later.") from None
     if refused is not None:
-        raise charges[refused].error(moment)
+        raise charges[refused].error(moment, refused.amount)

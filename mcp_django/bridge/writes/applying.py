@@ -6,6 +6,7 @@ again from the top.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json
 
+from mcp_django.access.throttling import throttles
+from mcp_django.access.throttling.throttles import NewValues
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import confirmations
@@ -73,6 +76,9 @@ class Proposed(Protocol):
     def state(self) -> JSON | None:
         """What it was proposed for: the rows as they are."""
 
+    def new_values(self) -> Iterable[NewValues]:
+        """Its new values for what must be unique among rows that the agent does not all see."""
+
     def preview(self) -> JSON: ...
 
     def summary(self) -> list[Line]: ...
@@ -94,8 +100,13 @@ def propose(exchange: Exchange, operation: Operation, arguments: JSON) -> Propos
 
 
 def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: str = _NOT_YET) -> JSON:
-    """What the change would do, the token that confirms it, and ``how``. Nothing is written."""
+    """What the change would do, the token that confirms it, and ``how``. Nothing is written.
+
+    It tells whether values are taken, so new ones count, also if it is refused for another reason. The call that
+    confirms it is for the same values, and counts none.
+    """
     proposed = propose(exchange, operation, arguments)
+    throttles.admit_unique(exchange, proposed.new_values)
     shown = proposed.preview()
     token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
     notes = [*shown.pop("notes", []), how]

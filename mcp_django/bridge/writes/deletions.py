@@ -30,6 +30,7 @@ from mcp_django.exceptions import ToolError, field_error
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.access.throttling.throttles import NewValues
     from mcp_django.bridge.declared.options import Consent, Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
@@ -79,6 +80,9 @@ class Deletion:
     @property
     def row_count(self) -> int:
         return len(self.objects)
+
+    def new_values(self) -> Iterable[NewValues]:
+        return ()
 
     @property
     def arguments(self) -> JSON:

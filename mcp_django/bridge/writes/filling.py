@@ -212,12 +212,23 @@ def _read_rows(inline: WritableInline, given: Any) -> list[GivenForm]:
     named = [one.index for one in found]
     if twice := [number for number, index in enumerate(named) if index in named[:number]]:
         raise InvalidQuery.one(f"{place}.{twice[0]}.pk", "names a row that was named before.")
-    there, most = len(inline.inline.formset.initial_forms), inline.inline.formset.max_num
-    added, deleted = sum(index >= there for index in named if index is not None), sum(one.is_deleted for one in found)
-    # The page has no button for more.
-    if added and there - deleted + added > most:
-        raise InvalidQuery.one(place, f"would have more than {most} rows.")
     return found
+
+
+def check_room(inlines: Mapping[str, WritableInline], given: Given) -> None:
+    """Raises InvalidQuery for more rows than a page has room for: it has no button for them.
+
+    It tells whether there are hidden rows, so it is asked once the new values of the proposal are counted.
+    """
+    mistakes = Mistakes()
+    for name, forms_ in given.rows.items():
+        formset = inlines[name].inline.formset
+        there, most = len(formset.initial_forms), formset.max_num
+        added, deleted = sum(one.is_new for one in forms_), sum(one.is_deleted for one in forms_)
+        with mistakes:
+            if added and there - deleted + added > most:
+                raise InvalidQuery.one(f"rows.{name}", f"would have more than {most} rows.")
+    mistakes.raise_any()
 
 
 def _read_row(inline: WritableInline, given: Mapping[str, Any], place: str, free: Iterator[int]) -> GivenForm:

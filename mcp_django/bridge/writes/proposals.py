@@ -21,7 +21,7 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, filling, form_errors, pages, row_names, states, values
+from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, row_names, states, values
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
@@ -33,6 +33,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.access.throttling.throttles import NewValues
     from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.bridge.writes.fields import WritableField
@@ -82,8 +83,12 @@ class Proposal:
     def row_count(self) -> int:
         return 1 + sum(map(len, self.given.rows.values()))
 
+    def new_values(self) -> Iterable[NewValues]:
+        return guesses.new_values(self.given, self.inlines)
+
     def send(self, run: ViewRun) -> Sent:
         """Send the form, as the pass says. Raises ToolError with what is wrong."""
+        filling.check_room(self.inlines, self.given)
         run.lost_precision = LostPrecision(self.given)
         data = filling.fill(self.page, self.inlines, self.given)
         with refusals(self.rights, [self.key]):

@@ -73,12 +73,12 @@ def test_refused_attempts_use_up_a_budget_of_their_own(root: Writer, settings: A
     assert root.call("find_records", model="flights.airline")["isError"] is False
 
 
-def test_by_default_refusals_are_limited_and_no_other_call_asks_for_a_budget(root: Writer) -> None:
+def test_by_default_refusals_and_guesses_are_limited_and_no_other_call_asks_for_a_budget(root: Writer) -> None:
     request = request_of(root.user)
 
     budget = throttles.write_budget_of(request.mcp.principal, request)
 
-    assert [(one.kind, str(one.rate)) for one in budget] == [("refusals", "100/hour")]
+    assert [(one.kind, str(one.rate)) for one in budget] == [("refusals", "100/hour"), ("unique", "60/hour")]
     assert of_calls() == {}
 
 
@@ -89,4 +89,4 @@ def test_a_token_has_writes_of_its_own(root: Writer, users: Any) -> None:
 
     budget = throttles.write_budget_of(principal, from_settings().for_principal(principal))
 
-    assert {one.kind for one in budget} == {"writes", "refusals"}
+    assert {one.kind for one in budget} == {"writes", "refusals", "unique"}

@@ -49,7 +49,10 @@ def _of_visible_parents(rights: ModelRights, inline: InlineMCP, queryset: models
         return queryset.none()
     if inline.owner is None:
         return queryset  # They are reached from a parent alone.
-    return queryset.filter(is_in(inline.owner, parent.rows().values(inline.owner.target_field.name)))
+    owner: Any = inline.owner
+    if owner.db_constraint and not owner.null and not parent.scoped:
+        return queryset  # Each stands on the page of a parent that is seen.
+    return queryset.filter(is_in(owner, parent.rows().values(owner.target_field.name)))
 
 
 def instances(rights: ModelRights, keys: Sequence[Any]) -> models.QuerySet[Any]:
