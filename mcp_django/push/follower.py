@@ -12,6 +12,7 @@ from django.db import connections
 
 from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
+from mcp_django.push.gate import Gate
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
 
@@ -38,6 +39,7 @@ class Follower:
     def __init__(self, hub: Hub, bus: BaseBus) -> None:
         self._hub = hub
         self._bus = bus
+        self._gate = Gate(hub.loop, hub.receive)
         self._since = time.time()
         #: Publisher → the last number that was received from it, and when.
         self._received: dict[str, tuple[int, float]] = {}
@@ -73,7 +75,10 @@ class Follower:
                 # Another process may have another name for a database, and a forged event may name anything.
                 alias = change["alias"] if change["alias"] in connections else ANY_DATABASE
                 changes.note(alias, change["label"], change["written"], change["deleted"])
-            self._hub.receive(changes, ControlSet.from_json(event.get("controls", [])))
+            controls = ControlSet()
+            if "controls" in event:
+                controls = self._gate.admit(ControlSet.from_json(event["controls"]))
+            self._hub.receive(changes, controls)
 
     def _count(self, event: JSON) -> int:
         """The number of lost events of this publisher. A bus that loses no events does not number them."""

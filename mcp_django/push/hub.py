@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,6 +50,8 @@ _CHECKS_AT_ONCE = 2
 #: Listeners that are notified before the loop writes to them, and looks at anything else.
 _NOTIFIED_AT_ONCE = 100
 _STREAMS_PER_SESSION = 4
+#: Only a process of the project can add one, by a page that a person opens.
+_REMEMBERED_CALLS = 1_000
 
 
 class Member(Protocol):
@@ -88,11 +90,13 @@ class Hub:
         self._closed = False
         #: In the order in which they came.
         self._listeners: dict[Listener, None] = {}
-        #: Key of a stored session → its listeners, in the order in which they came.
+        #: Digest of the key of a stored session → its listeners, in the order in which they came.
         self._by_session: dict[str, dict[Listener, None]] = defaultdict(dict)
         #: Each with the key of its principal, and with the time when it came.
         self._members: dict[Member, tuple[str, float]] = {}
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
+        #: The roll calls that it has answered.
+        self.answered: deque[str] = deque(maxlen=_REMEMBERED_CALLS)
         self.lists = ListWatch()
         self.live = LiveQueries(self)
         self.retries = Retries(self)
@@ -125,8 +129,8 @@ class Hub:
         if self._closed:
             listener.close(going_away=True)
         self._listeners[listener] = None
-        if listener.session_key is not None:
-            self._by_session[listener.session_key][listener] = None
+        if listener.session_name is not None:
+            self._by_session[listener.session_name][listener] = None
         self._enter(listener)
         self.lists.add(listener)
         for subscription in listener.subscriptions.values():
@@ -156,12 +160,12 @@ class Hub:
         self.lists.remove(listener)
         for subscription in listener.subscriptions.values():
             self._unfollow(subscription, listener)
-        if listener.session_key is not None:
-            self._by_session[listener.session_key].pop(listener, None)
-            if not self._by_session[listener.session_key]:
-                del self._by_session[listener.session_key]
-            self.arrange(listener.session_key)
-            active = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
+        if listener.session_name is not None:
+            self._by_session[listener.session_name].pop(listener, None)
+            if not self._by_session[listener.session_name]:
+                del self._by_session[listener.session_name]
+            self.arrange(listener.session_name)
+            active = next((other for other in self.listeners_of(listener.session_name) if not other.muted), None)
             if active is not None:
                 active.take_over(listener)
 
@@ -207,9 +211,9 @@ class Hub:
             if not self._by_principal[key]:
                 del self._by_principal[key]
 
-    def listeners_of(self, session_key: str) -> list[Listener]:
+    def listeners_of(self, session_name: str) -> list[Listener]:
         """The open streams of a stored session, the oldest first."""
-        return list(self._by_session.get(session_key, ()))
+        return list(self._by_session.get(session_name, ()))
 
     def streams_of(self, principal_key: str) -> int:
         """How many of the principal's streams in this process count for MAX_LISTENS."""
@@ -238,9 +242,9 @@ class Hub:
     def is_empty(self) -> bool:
         return not self._members
 
-    def arrange(self, session_key: str) -> None:
+    def arrange(self, session_name: str) -> None:
         """Send each message of a session on its newest stream only, and end the oldest of too many streams."""
-        for position, listener in enumerate(reversed(self.listeners_of(session_key))):
+        for position, listener in enumerate(reversed(self.listeners_of(session_name))):
             listener.muted = position > 0
             if position >= _STREAMS_PER_SESSION:
                 listener.close()
@@ -304,9 +308,12 @@ class Hub:
             self.lists.receive(controls)
         for control in sorted(controls):
             await self._handle_control(control)
-        askers = controls.keys_of(ControlKind.ROLL_CALL)
-        if askers:
-            self._start(presence.answer(self, askers))
+        cancelled = controls.keys_of(ControlKind.CANCEL)
+        if cancelled:
+            self._start(self.waiters.look_for_cancelled(cancelled))
+        calls = [control for control in controls if control.kind is ControlKind.ROLL_CALL]
+        if calls:
+            self._start(presence.answer(self, calls))
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
         self.live.receive(changes, controls)
@@ -360,9 +367,9 @@ class Hub:
 
     def _active(self, listener: Listener) -> Listener:
         """The stream of the listener's session that is not muted: a newer one may have taken over meanwhile."""
-        if listener.session_key is None:
+        if listener.session_name is None:
             return listener
-        others = self.listeners_of(listener.session_key)
+        others = self.listeners_of(listener.session_name)
         return next((other for other in others if not other.muted), listener)
 
     async def _handle_control(self, control: Control) -> None:

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_django.core.events.controls import named
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, RequestId, encode, notification_message
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.push.identities import Identity, identity_of
@@ -79,6 +80,8 @@ class Listener:
     told_at: float | None = None
     #: Shared by the listeners that are checked together.
     identity: Identity = field(init=False)
+    #: The digest of its session's key: see ``named``.
+    session_name: str | None = field(init=False)
     #: The notifications to write, encoded: (method, key of the subject) → body.
     _pending: dict[tuple[str, str], bytes] = field(default_factory=dict)
     #: The notifications that were taken, and are being written.
@@ -90,6 +93,7 @@ class Listener:
 
     def __post_init__(self) -> None:
         self.identity = identity_of(self.site, self.principal, self.request)
+        self.session_name = None if self.session_key is None else named(self.session_key)
 
     @property
     def is_counted(self) -> bool:

@@ -1,8 +1,9 @@
 """Which clients are connected to this process, as it answers when a page of the admin asks every process.
 
-The question is a control with a key, which is used once. The answer is many controls, since a payload of PostgreSQL's
-holds only a few connections. Nothing is stored. The answers hold names, numbers and times, and of URIs what the audit
-trail keeps of them.
+The page asks with a nonce, each hub answers that it is there, and the page asks each of these by its id. The answer to
+that is many controls, since a payload of PostgreSQL's holds only a few connections. Everything is signed. A question
+that somebody has recorded and sends again gets no answer: a hub answers a nonce once, and hubs that are newer have
+other ids. Nothing is stored. The answers hold names, numbers and times, and of URIs what the audit trail keeps of them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from pydantic import Field, TypeAdapter
 from mcp_django.audit.lines import caller, chosen
 from mcp_django.bridge.resources.uris import kept_uri
 from mcp_django.core.events.changed_rows import Changes
-from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet, sign, signed_text
 from mcp_django.core.events.publisher import publisher
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.names import printable
+from mcp_django.push.dropped import dropped
 from mcp_django.push.listeners import Listener
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ _MAX_ASKERS = 5
 #: URIs of a connection that are named.
 _NAMED_URIS = 3
 _MAX_TEXT = 200
-_KEY = re.compile(r"[0-9a-f]{32}")
+#: The nonce of a question, and the id of the hub that is asked.
+_CALL = re.compile(r"([0-9a-f]{32})([0-9a-f]{16})?")
 
 #: The members of one connection, with the times when they came.
 Connected = list[tuple["Member", float]]
@@ -73,11 +76,13 @@ class ConnectedClient:
 class Part:
     """A part of the answer of a hub, with one of its connections, or with none if it has none."""
 
-    #: The key of the question.
+    #: The nonce of the question.
     to: Text
     hub: Text
     process: Text
     total: Number
+    #: How many controls of the bus the process did not obey.
+    dropped: Number
     #: How many connections the whole answer names, and which of them this is.
     listed: Annotated[int, Field(ge=0, le=MAX_LISTED)]
     number: Annotated[int, Field(ge=0, lt=MAX_LISTED)]
@@ -89,7 +94,7 @@ _CLIENT = TypeAdapter(ConnectedClient)
 
 
 def read(text: str) -> Part | None:
-    """A part as it came over the bus; None for anything else."""
+    """A part as it was signed; None for anything else."""
     if len(text) > MAX_PART_BYTES:
         return None
     try:
@@ -98,9 +103,11 @@ def read(text: str) -> Part | None:
         return None
 
 
-async def answer(hub: Hub, askers: Collection[str]) -> None:
-    """Answer the questions with these keys. A process whose workers are all busy stays silent."""
-    keys = sorted(key for key in askers if _KEY.fullmatch(key))[:_MAX_ASKERS]
+async def answer(hub: Hub, calls: Collection[Control]) -> None:
+    """Answer roll calls. A process whose workers are all busy stays silent."""
+    nonces = _asked_of(hub, calls)
+    if not nonces:
+        return
     connections = hub.connections()
     try:
         clients = await get_workers().run(_describe_all, connections[:MAX_LISTED])
@@ -109,17 +116,32 @@ async def answer(hub: Hub, askers: Collection[str]) -> None:
     except Exception:
         logger.exception("The connections of this process could not be described")
         return
-    for key in keys:
-        publisher.put(Changes(), _answer(key, hub.id, len(connections), clients))
+    for nonce in nonces:
+        publisher.put(Changes(), _answer(nonce, hub.id, len(connections), clients))
 
 
-def _answer(key: str, hub: str, total: int, clients: list[ConnectedClient]) -> ControlSet:
+def _asked_of(hub: Hub, calls: Collection[Control]) -> list[str]:
+    """The nonces of new questions to this hub. Whoever asks all hubs is told that this one is there."""
+    signed = [_CALL.fullmatch(signed_text(control) or "") for control in calls]
+    found = sorted(match.groups("") for match in signed if match is not None)
+    there = [sign(ControlKind.HERE, f"{nonce}{hub.id}") for nonce, asked in found if not asked]
+    if there:
+        publisher.put(Changes(), ControlSet(there[:_MAX_ASKERS]))
+    mine = [nonce for nonce, asked in found if asked == hub.id]
+    new = [nonce for nonce in mine if nonce not in hub.answered]
+    dropped.add(ControlKind.ROLL_CALL, len(calls) - len(found) + len(mine) - len(new))
+    hub.answered.extend(new)
+    return new[:_MAX_ASKERS]
+
+
+def _answer(nonce: str, hub: str, total: int, clients: list[ConnectedClient]) -> ControlSet:
     process = f"{socket.gethostname()[:100]} {os.getpid()}"
     named: list[ConnectedClient | None] = [*clients]
     parts = [
-        Part(key, hub, process, total, len(clients), number, one) for number, one in enumerate(named or [None])
-    ]  # fmt: skip
-    return ControlSet(Control(ControlKind.HERE, _PART.dump_json(part).decode()) for part in parts)
+        Part(nonce, hub, process, total, dropped.total, len(clients), number, one)
+        for number, one in enumerate(named or [None])
+    ]
+    return ControlSet(sign(ControlKind.HERE, _PART.dump_json(part).decode()) for part in parts)
 
 
 # In a worker: names are asked of classes of the project.
@@ -131,7 +153,7 @@ def _describe_all(connections: list[Connected]) -> list[ConnectedClient]:
     size = 0
     for one in map(_describe, connections):
         # Encoded twice, since the bus writes this JSON as a text of JSON. The rest is for the names around it.
-        written = len(json.dumps(_CLIENT.dump_json(one).decode())) + 600
+        written = len(json.dumps(_CLIENT.dump_json(one).decode())) + 700
         size += written
         if size > _MAX_ANSWER_BYTES:
             break

@@ -15,9 +15,10 @@ from threading import Lock
 from mcp_django.core.events import native_threads
 from mcp_django.core.events.bus import BaseBus, LocalBus, get_bus
 from mcp_django.core.events.changed_rows import Changes
-from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet, sign, signed_text
 from mcp_django.core.events.publisher import publisher
 from mcp_django.push import presence
+from mcp_django.push.dropped import dropped
 from mcp_django.push.hub import serving_hubs
 from mcp_django.push.presence import ConnectedClient
 
@@ -36,6 +37,7 @@ class ProcessAnswer:
     name: str
     total: int
     listed: int
+    dropped: int
     by_number: dict[int, ConnectedClient] = field(default_factory=dict)
 
     @property
@@ -69,31 +71,43 @@ class Answers:
 
 
 class RollCall:
-    """One question: takes in the answers that have its key, and nothing else. A ``Receiver`` of the bus."""
+    """One question: takes in the answers that have its nonce, and nothing else. A ``Receiver`` of the bus."""
 
     def __init__(self) -> None:
-        self.key = secrets.token_hex(16)
+        self.nonce = secrets.token_hex(16)
         #: By the ids of the hubs.
         self.answered: dict[str, ProcessAnswer] = {}
         self.failed = False
         self._lock = native_threads.new_lock()
 
     def ask(self) -> None:
-        publisher.put(Changes(), ControlSet([Control(ControlKind.ROLL_CALL, self.key)]))
+        self._ask(self.nonce)
+
+    def _ask(self, text: str) -> None:
+        publisher.put(Changes(), ControlSet([sign(ControlKind.ROLL_CALL, text)]))
 
     def receive(self, changes: Changes, controls: Iterable[Control]) -> None:
         for control in controls:
-            part = presence.read(control.key) if control.kind is ControlKind.HERE else None
-            if part is not None and part.to == self.key:
-                with self._lock:
-                    self._take(part)
+            if control.kind is not ControlKind.HERE:
+                continue
+            text = signed_text(control)
+            if text is None:
+                dropped.add(control.kind)
+            elif text.startswith(self.nonce):
+                # A hub is there: it is asked by its id.
+                self._ask(text)
+            else:
+                part = presence.read(text)
+                if part is not None and part.to == self.nonce:
+                    with self._lock:
+                        self._take(part)
 
     def _take(self, part: presence.Part) -> None:
         known = self.answered.get(part.hub)
         if known is None:
             if len(self.answered) >= _MAX_PROCESSES:
                 return
-            known = self.answered[part.hub] = ProcessAnswer(part.process, part.total, part.listed)
+            known = self.answered[part.hub] = ProcessAnswer(part.process, part.total, part.listed, part.dropped)
         if part.one is not None:
             known.by_number[part.number] = part.one
 
@@ -106,7 +120,7 @@ class RollCall:
         """The answers so far, which another thread may still add to."""
         with self._lock:
             return {
-                hub: ProcessAnswer(one.name, one.total, one.listed, dict(one.by_number))
+                hub: ProcessAnswer(one.name, one.total, one.listed, one.dropped, dict(one.by_number))
                 for hub, one in self.answered.items()
             }
 

@@ -76,9 +76,9 @@ async def compare(hub: Hub, turn: int) -> None:
         hub.end(member)
     # The hub reads them again, in the order of its events: what was read here may be older than a control.
     stale = {
-        listener.session_key
+        listener.session_name
         for listener, uris in sessions.items()
         if listener.is_settled and uris != set(listener.subscriptions)
     }
     if stale:
-        hub.receive(Changes(), [Control(ControlKind.STALE_SESSION, key) for key in stale if key is not None])
+        hub.receive(Changes(), [Control(ControlKind.STALE_SESSION, name) for name in stale if name is not None])

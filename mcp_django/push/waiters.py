@@ -1,11 +1,13 @@
 """What a process waits for that any process may bring: answers, messages, cancellations, events of stored streams.
 
-A control wakes what waits for it. Where no bus carries controls, the sweep finds in the database what they report.
+A control wakes what waits for it. Where no bus carries controls, the sweep finds in the database what they report. A
+request is cancelled only if the database says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Collection
 from typing import Protocol
@@ -13,7 +15,11 @@ from typing import Protocol
 from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.cancellation import RUNNING
+from mcp_django.protocol.errors import Overloaded
+from mcp_django.push.dropped import dropped
 from mcp_django.push.sessions import mailbox, stored_questions, streams
+
+logger = logging.getLogger("mcp_django")
 
 #: Sweeps between two renewals of the leases of stored streams.
 _LEASE_TURNS = 5
@@ -77,10 +83,24 @@ class Waiters:
 
     def wake(self, control: Control) -> None:
         """Wake everything that waits for the control."""
-        if control.kind is ControlKind.CANCEL:
-            self._cancel(control.key)
         for event in self._expected.get(control, ()):
             event.set()
+
+    async def look_for_cancelled(self, keys: Collection[str]) -> None:
+        """Cancel those of these requests that the database says are cancelled: anybody may have forged the controls."""
+        asked = [Control(ControlKind.CANCEL, key) for key in keys if RUNNING.get(key) is not None]
+        if not asked:
+            return  # Other processes answer them.
+        try:
+            found = await get_workers().run(mailbox.arrived, asked)
+        except Overloaded:
+            return  # The sweep looks again.
+        except Exception:
+            logger.exception("It is not known whether requests were cancelled; the sweep looks again")
+            return
+        dropped.add(ControlKind.CANCEL, len(asked) - len(found))
+        for control in found:
+            self._cancel(control.key)
 
     def _cancel(self, key: str) -> None:
         running = RUNNING.get(key)
@@ -98,7 +118,10 @@ class Waiters:
             self._renewed_in = turn
         controls = [*self._expected, *(Control(ControlKind.CANCEL, key) for key in RUNNING)]
         for control in await get_workers().run(_arrived, controls) if controls else ():
-            self.wake(control)
+            if control.kind is ControlKind.CANCEL:
+                self._cancel(control.key)
+            else:
+                self.wake(control)
         read = {stream: reader.number for stream, reader in self._readers.items()}
         for stream in await get_workers().run(streams.with_news, read) if read else ():
             self.wake(Control(ControlKind.STREAM, stream))

@@ -96,7 +96,7 @@ class Attachment:
     def _settle(self, listener: Listener) -> None:
         """Let the newest stream of a session speak for it, now that this one watches what the session watches."""
         listener.is_settled = True
-        self._hub.arrange(listener.session_key or "")
+        self._hub.arrange(listener.session_name or "")
 
     def _watch(self, listener: Listener, added: Collection[Subscription]) -> None:
         self._check_room(listener, [one for one in added if one.uri not in listener.subscriptions])

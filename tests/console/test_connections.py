@@ -20,7 +20,7 @@ from django.utils import timezone
 from mcp_django.audit.recorder import recorder
 from mcp_django.core.events.bus import LocalBus, get_bus
 from mcp_django.core.events.changed_rows import Changes
-from mcp_django.core.events.controls import Control, ControlKind, ControlSet
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet, sign, signed_text
 from mcp_django.core.events.payloads import MAX_BYTES, write
 from mcp_django.models import Call, Session, Task
 from mcp_django.push import presence, roll_call
@@ -73,9 +73,12 @@ class FakeHub:
         found.join(self)
 
     def receive(self, changes: Changes, controls: ControlSet) -> None:
-        for key in controls.keys_of(ControlKind.ROLL_CALL):
-            parts = ControlSet(Control(ControlKind.HERE, text) for text in self._answer(key))
-            self._bus.deliver_here(Changes(), parts)
+        for control in controls:
+            nonce = signed_text(control) if control.kind is ControlKind.ROLL_CALL else None
+            # The question to all; those to single hubs have an id too.
+            if nonce is not None and len(nonce) == 32:
+                parts = ControlSet(sign(ControlKind.HERE, text) for text in self._answer(nonce))
+                self._bus.deliver_here(Changes(), parts)
 
     def close(self) -> None:
         self._bus.leave(self)
@@ -101,7 +104,9 @@ def part(to: str, **more: Any) -> str:
         "client": "a client", "user": "ada", "token": "laptop", "token_ends_in": "wxyz", "transport": "http",
         "since": 1.5e9, "watches": 2, "uris": ["db://flights/flight/1"], "told_at": None,
     }  # fmt: skip
-    values = {"to": to, "hub": "f" * 16, "process": "far 7", "total": 1, "listed": 1, "number": 0, "one": one}
+    values = {
+        "to": to, "hub": "f" * 16, "process": "far 7", "total": 1, "dropped": 0, "listed": 1, "number": 0, "one": one
+    }  # fmt: skip
     return json.dumps({**values, **more})
 
 
@@ -162,35 +167,36 @@ def test_another_process_is_shown_with_its_connections(
     users: Users, flights: Any, peers: Peers, answering: Any
 ) -> None:
     peers(token_of(users.admin)).watch(MODERN, [FLIGHT])
-    answering(lambda key: [part(key, process="<script>far 7")])
+    answering(lambda key: [part(key, process="<script>far 7", dropped=3)])
 
     text = text_of(users.admin)
 
     assert "<script>far" not in page_of(users.admin)
     assert "far 7" in text and "a client ada laptop …wxyz" in text.replace("… wxyz", "…wxyz")
     assert "2 connections" in text
+    assert "3 messages on the bus were not obeyed" in text
 
 
 FORGED: list[dict[str, Any]] = [
     {"process": "x" * 201}, {"total": -1}, {"total": "1"}, {"total": 2**40}, {"number": 200}, {"listed": 201},
-    {"one": {}}, {"one": "x"}, {"hub": None}, {"process": "x" * 10_000}, {"to": "0" * 32}, {"to": ""},
+    {"dropped": -1}, {"one": {}}, {"one": "x"}, {"hub": None}, {"process": "x" * 10_000}, {"to": "0" * 32}, {"to": ""},
 ]  # fmt: skip
 
 
 def test_answers_that_are_forged_or_that_nobody_asked_for_are_dropped_and_a_flood_of_them_is_bounded() -> None:
     def taken(*texts: str) -> Any:
-        call.receive(Changes(), [Control(ControlKind.HERE, text) for text in texts])
+        call.receive(Changes(), [sign(ControlKind.HERE, text) for text in texts])
         return call.taken()
 
     call = roll_call.RollCall()
     for forged in FORGED:
-        assert taken(part(**{"to": call.key, **forged}), "{", "[]", "9" * 9) == {}, forged
+        assert taken(part(**{"to": call.nonce, **forged}), "{", "[]", "9" * 9) == {}, forged
     for moment in ("1e400", "NaN", "-1", "1e11"):
         assert presence.read(part("x").replace("1500000000.0", moment)) is None
     assert presence.read(part("x")) is not None
-    [process] = taken(part(call.key, total=300)).values()
+    [process] = taken(part(call.nonce, total=300)).values()
     assert process.is_complete and process.left_out == 299
-    assert len(taken(*(part(call.key, hub=f"{number}") for number in range(500)))) == 100
+    assert len(taken(*(part(call.nonce, hub=f"{number}") for number in range(500)))) == 100
 
 
 def test_a_question_with_a_malformed_key_is_not_answered(users: Users, flights: Any, peers: Peers, local: None) -> None:
@@ -209,7 +215,8 @@ def test_a_question_with_a_malformed_key_is_not_answered(users: Users, flights: 
     local_bus.leave(spy)
 
     assert answers.total == 1
-    assert len(heard) == 1
+    # That the hub is there, and what is connected to it.
+    assert len(heard) == 2
 
 
 def test_an_answer_names_the_newest_two_hundred_and_fits_into_payloads() -> None:
@@ -222,7 +229,7 @@ def test_an_answer_names_the_newest_two_hundred_and_fits_into_payloads() -> None
 
     assert len(controls) == presence.MAX_LISTED
     assert all(len(write({"controls": [control]})) < MAX_BYTES for control in controls.as_json())
-    read = [presence.read(control.key) for control in controls]
+    read = [presence.read(signed_text(control) or "") for control in controls]
     assert {one.number for one in read if one is not None} == set(range(presence.MAX_LISTED))
 
 

@@ -19,7 +19,8 @@ RESYNCED = "resynced"
 class Looking:
     """Keeps in their order the kinds of controls, the changed models with their keys, and when to look again."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self.heard: queue.Queue[Any] = queue.Queue()
 
     def resync(self) -> None:
@@ -33,7 +34,7 @@ class Looking:
 @contextmanager
 def following(bus: BaseBus, loop: LoopThread) -> Iterator[Looking]:
     """Somebody who follows the bus, and has joined it."""
-    looking = Looking()
+    looking = Looking(loop.loop)
 
     async def start() -> Any:
         return asyncio.ensure_future(Follower(looking, bus).follow())  # type: ignore[arg-type]

@@ -300,7 +300,7 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
         )
         for listener in (older, newer):
             hub.add(listener)
-        hub.arrange("session")
+        hub.arrange(older.session_name or "")
         subscription = watched(site, kept)
         assert subscription is not None
         hub.watch(older, subscription)

@@ -9,7 +9,7 @@ import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from mcp_django.core.events.controls import ControlKind
+from mcp_django.core.events.controls import ControlKind, named
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.events.transaction import note_control
 from mcp_django.models import CallStream, Session
@@ -153,7 +153,7 @@ def test_a_session_is_remembered_where_events_come_in(admin: HTTPPeer, key: str)
 @pytest.mark.parametrize("transport", STREAMS)
 def test_a_session_that_another_process_ends_is_forgotten(admin: HTTPPeer, key: str) -> None:
     take_away(key)
-    note_control("default", ControlKind.SESSION, key)
+    note_control("default", ControlKind.SESSION, named(key))
     flush()
 
     wait_for(lambda: ping(admin, key) == GONE, "the end of the session")
@@ -170,7 +170,7 @@ def test_a_remembered_session_has_the_log_level_that_was_set(admin: HTTPPeer, ke
 
     assert admin.post(message, {"Mcp-Session-Id": key}).status == 200
 
-    found = remembered.get(key)
+    found = remembered.get(named(key))
     assert found is not None and found.log_level == "error"
 
 

@@ -245,10 +245,8 @@ def cancel(task: Task, message: str = "Cancelled by the client.") -> bool:
     if not _change(task.key, {"state__in": OPEN}, **ended, expires_at=_end()):
         return False
     running = RUNNING.get(task.key)
-    if running is None:
-        # If no hub receives the control, the run's own monitor finds the cancellation in the database.
-        note_control(alias(), ControlKind.CANCEL, task.key)
-    else:
+    # In another process the run's own monitor finds the cancellation in the database.
+    if running is not None:
         running.cancel()
         running.queries.interrupt()
     return True

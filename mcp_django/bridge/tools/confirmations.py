@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.crypto import constant_time_compare
 
 from mcp_django.access.nonces import claim
+from mcp_django.core.macs import macs
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.questions import digest
 
@@ -98,8 +98,7 @@ def _binding(exchange: Exchange, what: Any, rows: bytes) -> str:
 
 def _codes(kind: str, nonce: str, text: str) -> Iterator[bytes]:
     """The code of a text by the present secret key, and by each that may still be valid."""
-    for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
-        yield salted_hmac(f"{_SALT}:{kind}", nonce + text, secret=key, algorithm="sha256").digest()[:_CODE]
+    return (mac[:_CODE] for mac in macs(f"{_SALT}:{kind}", nonce + text))
 
 
 def _text(data: bytes) -> str:

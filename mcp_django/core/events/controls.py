@@ -1,15 +1,19 @@
 """Controls: what processes report to each other beside changed rows, such as revoked rights or a message in a mailbox.
 
-Nobody's work depends on a control alone: what it reports is in the database too, where the sweep finds it.
+Nobody's work depends on a control alone: what it reports is in the database too, where the sweep finds it. Others may
+write to the bus and read it. So a control grants nothing, and its key lets nobody in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from mcp_django.core.macs import macs
 from mcp_django.types import JSON
 
 #: Above this number of users in one transaction, the control says that everybody's rights have changed.
@@ -17,6 +21,8 @@ _MAX_USERS = 100
 #: Above this number of controls in one event, only those without a key are kept: each process finds the others in its
 #: next sweep.
 _MAX_CONTROLS = 10_000
+#: The length of a MAC in hex digits.
+_MAC_CHARS = 64
 
 
 class ControlKind(StrEnum):
@@ -28,9 +34,10 @@ class ControlKind(StrEnum):
     TOOLS = "tools"
     PROMPTS = "prompts"
     RESOURCES = "resources"
-    #: A stored session watches other resources than before, or has ended.
+    #: A stored session watches other resources than before, or has ended, by the digest of its key: see ``named``.
     SESSION = "session"
-    #: The sweep found that a stream does not watch what its stored session watches. Stays within the process.
+    #: The sweep found that a stream does not watch what its stored session watches, or a control of the session came
+    #: late. Stays within the process: from the bus it is not obeyed.
     STALE_SESSION = "stale_session"
     #: The state of a task has changed.
     TASK = "task"
@@ -40,11 +47,11 @@ class ControlKind(StrEnum):
     QUESTION = "question"
     #: A stored stream has new events.
     STREAM = "stream"
-    #: A request, or the run of a task, is to be cancelled, by its key in ``RUNNING``.
+    #: A request is to be cancelled, by its key in ``RUNNING``. It is obeyed if there is a message in the mailbox.
     CANCEL = "cancel"
-    #: A page of the admin asks which clients are connected, with a key for the answers.
+    #: A page of the admin asks which clients are connected. It is signed: see ``push.presence``.
     ROLL_CALL = "roll_call"
-    #: A part of an answer to a roll call: see ``push.presence``.
+    #: A part of an answer to a roll call, signed too.
     HERE = "here"
 
 
@@ -57,6 +64,27 @@ class Control:
 
     def as_json(self) -> JSON:
         return {"kind": self.kind.value, "key": self.key} if self.key else {"kind": self.kind.value}
+
+
+def named(key: str) -> str:
+    """The digest by which controls name a session, or a stream, whose key only its client should know."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def sign(kind: ControlKind, text: str) -> Control:
+    """A control that only a process which knows SECRET_KEY can have sent. The text holds the nonce of whoever asked."""
+    return Control(kind, next(_macs(kind, text)) + text)
+
+
+def signed_text(control: Control) -> str | None:
+    """The text that was signed; None if the control is forged."""
+    mac, text = control.key[:_MAC_CHARS].encode("utf-8", "surrogatepass"), control.key[_MAC_CHARS:]
+    is_ours = any(hmac.compare_digest(mac, known.encode()) for known in _macs(control.kind, text))
+    return text if is_ours else None
+
+
+def _macs(kind: ControlKind, text: str) -> Iterator[str]:
+    return (mac.hex() for mac in macs(f"mcp_django.controls:{kind}", text))
 
 
 _KINDS = frozenset(ControlKind)

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import PreparedQuery
 from mcp_django.core.db.clearing import clear_away
-from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.events.controls import Control, ControlKind, named
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.events.transaction import note_control
 from mcp_django.core.memory import Memory
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 _MAX_CLIENT_BYTES = 4_000
-#: Key → session, as this process has read it. Code that changes a session forgets it here, or changes it here too.
+#: Digest of the key → session, as this process has read it. Code that changes a session forgets it here, or changes it
+#: here too.
 remembered: Memory[Session] = Memory()
 _SESSION = PreparedQuery(lambda key: Session.objects.filter(pk=key), Session._meta.pk)
 
@@ -64,7 +65,7 @@ class StoredSession:
 
         ``fresh`` reads the database even if the session was read a moment ago: in a process that gets no events.
         """
-        row = (None if fresh else remembered.get(key)) or _read(key)
+        row = (None if fresh else remembered.get(named(key))) or _read(key)
         if row is None or (row.site, row.line) != (site.name, principal.lineage):
             raise SessionNotFound
         row.renew()
@@ -115,7 +116,7 @@ class StoredSession:
 
     def _report(self) -> None:
         """Report the change to the process that holds the session's stream, before the client gets its answer."""
-        note_control(self._alias, ControlKind.SESSION, self.key)
+        note_control(self._alias, ControlKind.SESSION, named(self.key))
         flush()
 
     @property
@@ -127,14 +128,14 @@ def _read(key: str) -> Session | None:
     """The row of a session that has not expired."""
     if not key.isprintable():
         return None  # PostgreSQL accepts no null character, not even in a condition.
-    generation = remembered.generation
+    generation, name = remembered.generation, named(key)
     rows: list[Session] = _SESSION.fetch(Session.objects.db, key[:64])
     # MariaDB finds a key that differs in upper case.
     found = next((row for row in rows if row.key == key and row.expires_at > timezone.now()), None)
     if found is not None:
-        remembered.keep(key, found, generation, found.expires_at)
-    elif key in remembered.entries:
-        remembered.forget(key)
+        remembered.keep(name, found, generation, found.expires_at)
+    elif name in remembered.entries:
+        remembered.forget(name)
     return found
 
 
@@ -155,7 +156,7 @@ def _end(keys: Collection[str]) -> None:
     sessions = Session.objects.filter(pk__in=keys)
     if not clear_away(sessions):
         sessions.update(expires_at=timezone.now())
-    remembered.forget(*keys)
+    remembered.forget(*map(named, keys))
 
 
 def _bounded(client: Client) -> Client:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
-from mcp_django.core.events.controls import Control, ControlKind
+from mcp_django.core.events.controls import Control, ControlKind, named
 from mcp_django.core.events.publisher import flush
 from mcp_django.models import SSEConnection
 from mcp_django.push.sessions import mailbox
@@ -19,7 +19,7 @@ _LEASE = timedelta(seconds=60)
 
 def mail_of(key: str) -> Control:
     """The control by which the process that holds a stream learns of messages to it."""
-    return Control(ControlKind.MAIL, key)
+    return Control(ControlKind.MAIL, named(key))
 
 
 def open_stream(owner: str) -> str:
