@@ -33,7 +33,7 @@ _OF_SERVER = ("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME")
 _OF_DJANGO = ("_auth", "_messages", "_csrftoken", "_language", "_password_reset_token", "django_timezone")
 
 
-class NoSession(SessionBase):
+class _NoSession(SessionBase):
     """An empty session that is never stored, and that notes whether something was looked for in it."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class NoSession(SessionBase):
 
 def _no_session(get_response: Any) -> Any:
     def answer(request: Any) -> Any:
-        request.session = NoSession()
+        request.session = _NoSession()
         return get_response(request)
 
     return answer
@@ -91,12 +91,7 @@ _REPLACED = ((SessionMiddleware, _no_session), ((AuthenticationMiddleware, Remot
 
 
 class _InnerHandler(BaseHandler):
-    """Runs requests through the project's middleware, and then through the view that a request brings along.
-
-    Private: the chain of ``BaseHandler.load_middleware`` and its lists, ``resolve_request``, and what they are called
-    with. Seen with: Django 5.2, 6.0, 6.1. Public way: ``django.test.Client``, which resolves a URL, and sends the
-    signals that close the connections of this thread.
-    """
+    """Runs requests through the project's middleware, and then through the view that a request brings along."""
 
     def __init__(self) -> None:
         ours: Any = self
@@ -147,6 +142,10 @@ def run_below_middleware(
 
     Of the client's headers, only those count that say where a request comes from and goes to. Returns None if the view
     was reached, and else the response of the middleware that has answered in its place.
+
+    Private: the chain of ``BaseHandler.load_middleware`` and its lists, ``resolve_request``, and what they are called
+    with. Seen with: Django 5.2, 6.0, 6.1. Public way: ``django.test.Client``, which resolves a URL, and sends the
+    signals that close the connections of this thread.
     """
     reached: list[bool] = []
 
