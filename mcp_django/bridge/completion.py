@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from mcp_django.core.running.workers import run_function
 from mcp_django.exceptions import MCPError, ToolError
@@ -97,7 +97,9 @@ def suggested_by(
             found = found[: MAX_VALUES + 1]
         elif isinstance(found, str):
             raise TypeError("A function that completes must return a list of texts, not one text.")
-        values = [str(value) for value in islice(found, MAX_VALUES + 1)]
+        # The text of a row may hold what nobody may read.
+        keys = (value.pk if isinstance(value, Model) else value for value in islice(found, MAX_VALUES + 1))
+        values = [str(key) for key in keys]
     except (ToolError, PermissionDenied, ObjectDoesNotExist, ValidationError):
         return NOTHING
     except MCPError:

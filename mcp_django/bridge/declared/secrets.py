@@ -45,6 +45,8 @@ _COMPANIONS = {
     "number": _words("account card passport routing security"),
     "no": _words("account card passport"),
     "phrase": _words("backup recovery seed"),
+    # A history keeps the texts of rows: object_repr.
+    "repr": _words("json object"),
     "security": _words("social"),
     "sk": _words("stripe"),
     "string": _words("connection"),
@@ -130,7 +132,10 @@ def _about_rights() -> Sequence[type[models.Model]]:
 
 
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
-    return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
+    if field.name == "password" and issubclass(field.model, AbstractBaseUser):
+        return True
+    # The admin's history names the rows of inlines by their texts.
+    return is_secret_name(field.name) or (field.name == "change_message" and field.model._meta.app_label == "admin")
 
 
 def is_secret_class(cls: type[Any]) -> bool:

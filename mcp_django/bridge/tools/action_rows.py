@@ -53,6 +53,15 @@ class ChosenRows:
     #: What the agent should know about the filter.
     notes: list[str] = field(default_factory=list)
 
+    def stored(self, alias: str) -> models.QuerySet[Any]:
+        """Those of the rows that are in the database that is written to, even if the ModelAdmin does not show them.
+
+        ``alias``: that database, unless the queryset names one.
+        """
+        database = self.queryset.db if names_database(self.queryset) else alias
+        rows: models.QuerySet[Any] = self.queryset.model._base_manager.using(database)
+        return rows.filter(has_key_in(rows.model, self.keys))
+
 
 def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids: list[Any]) -> ChosenRows:
     """The rows of these ids. Raises ToolError if one of them is not among the rows."""

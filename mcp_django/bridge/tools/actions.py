@@ -31,6 +31,7 @@ from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, find
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
 from mcp_django.bridge.tools.results import refused_by_database, text_block, text_result
+from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.requests import close_resources, freeze
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
@@ -310,6 +311,7 @@ class AdminActionTool(BaseTool):
         written = WrittenRows(connections[alias], self.model_mcp.model)
         history = History(admin, exchange, alias, self.get_title(), is_kept=not self.annotations.read_only)
         response: Any = None
+        texts: RowTexts | None = None
         try:
             # An action that fails half-way must not leave half of its work behind.
             with ExitStack() as transactions:
@@ -319,6 +321,7 @@ class AdminActionTool(BaseTool):
                 # Called before whatever the project wants to do after the commit, which may fail.
                 transaction.on_commit(partial(self._note_done, exchange), using=alias)
                 chosen = choose()
+                texts = self._texts(exchange, chosen, alias)
                 exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
                 with connections[alias].execute_wrapper(written), history.watching(chosen):
@@ -329,16 +332,20 @@ class AdminActionTool(BaseTool):
                 # An action that says that it failed may have written rows before.
                 if not is_taken_back and (written.has_any or not read_messages(request)[1]):
                     history.write()
+                if texts is not None and not is_taken_back and read_messages(request)[0]:
+                    texts.read()
         except (PermissionDenied, ValidationError, IntegrityError, DataError) as error:
             if exchange.usage.is_done:
                 raise RuntimeError("what should happen after the commit has failed") from error
             if isinstance(error, IntegrityError | DataError):
                 logger.warning("The database refused the action %s", self.name, exc_info=True)
-            raise ToolError(f"{_detail_of(error)} Nothing was changed.") from None
+            [detail] = _without_texts(texts, [_detail_of(error)])
+            raise ToolError(f"{detail} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):
                 close_resources(response)
         said, has_failed = read_messages(request)
+        said = _without_texts(texts, said)
         if is_taken_back:
             said.append("The action took its own changes back: nothing was changed.")
         else:
@@ -349,8 +356,17 @@ class AdminActionTool(BaseTool):
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
 
+    def _texts(self, exchange: Exchange, chosen: ChosenRows, alias: str) -> RowTexts | None:
+        """The texts of the rows of an action, which its messages may hold; None for a model that is not shown."""
+        rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
+        return None if rights is None else RowTexts(rights, chosen.stored(alias), may_change=self.may_change)
+
     def _note_done(self, exchange: Exchange) -> None:
         exchange.usage.is_done = self.may_change
+
+
+def _without_texts(texts: RowTexts | None, lines: list[str]) -> list[str]:
+    return lines if texts is None else texts.named(lines)
 
 
 def _check_has_run(response: Any) -> None:

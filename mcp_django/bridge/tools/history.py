@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,8 @@ from django.contrib.auth import get_user_model
 from django.db import connections, models, router
 
 from mcp_django.conf import get_conf
-from mcp_django.core.compat.queries import names_database
 from mcp_django.core.db.bounds import BEFORE_STATEMENT
-from mcp_django.core.db.column_paths import has_key_in, is_in
+from mcp_django.core.db.column_paths import is_in
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.protocol.names import quoted
 
@@ -86,7 +85,7 @@ class History:
         """Log the rows that the action did not log itself, in its transaction: as changed, or as deleted if gone."""
         if not self.databases:
             return
-        left = {row.pk: row for row in self._read()}
+        left = {row.pk: row for row in self._chosen.stored(self._alias)}
         logged = self._logged_by_action()
         keys = [key for key in self._chosen.keys if str(key) not in logged]
         self._log_changes([left[key] for key in keys if key in left])
@@ -115,14 +114,7 @@ class History:
     def _remember_rows(self) -> None:
         self._before = {}
         # The text is made now: it may name other rows, which may be deleted too.
-        self._before = {row.pk: (row, _logged_row(row)) for row in self._read()}
-
-    def _read(self) -> Iterable[models.Model]:
-        """Those of the rows that are in the database that is written to, even if the ModelAdmin does not show them."""
-        queryset = self._chosen.queryset
-        database = queryset.db if names_database(queryset) else self._alias
-        rows: models.QuerySet[Any] = queryset.model._base_manager.using(database)
-        return rows.filter(has_key_in(rows.model, self._chosen.keys))
+        self._before = {row.pk: (row, _logged_row(row)) for row in self._chosen.stored(self._alias)}
 
     # Writing.
 

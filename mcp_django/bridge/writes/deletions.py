@@ -18,8 +18,9 @@ from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.keys import no_record
+from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.writes import access, pages, row_names, states
-from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
+from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.bridge.writes.summaries import OTHERS, Line
 from mcp_django.bridge.writes.twin import ViewRun, twin_of

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from html import unescape
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.apps import apps
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
-from django.utils.html import strip_tags
 
 from mcp_django.bridge.resources.fields.choices import as_text
 from mcp_django.bridge.resources.fields.unreadable import unreadable_names
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.tools.action_responses import read_messages
+from mcp_django.bridge.tools.row_texts import hidden_names_of, named, names_of
 from mcp_django.bridge.writes import values
 from mcp_django.bridge.writes.filling import GivenForm
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
-from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.unknown_names import allowed_names, did_you_mean, nearest_values
 
@@ -42,13 +38,14 @@ _MAX_CHOICE = 100
 
 def errors_of(given: Given, page: FormPage, inlines: Mapping[str, WritableInline]) -> list[FieldError]:
     """What the forms of a page say is wrong."""
-    found = list(_errors_of_form(page.form, given.main.form, given.main))
+    names = _names_in(page.form, given.main.form.rights)
+    found = list(_errors_of_form(page.form, given.main.form, given.main, names))
     for name, inline in inlines.items():
         place = f"rows.{name}"
         shown = next((one for one in page.inlines if one.formset.prefix == inline.inline.formset.prefix), None)
         if shown is None:
             continue
-        found += [field_error(place, text) for text in _texts_of_rows(shown.formset)]
+        found += [field_error(place, named(text, names)) for text in _texts_of_rows(shown.formset)]
         by_index = {one.index: one for one in given.rows.get(name, ())}
         for index, form in enumerate(shown.formset.forms):
             row = inline.inline.forms[index]
@@ -56,7 +53,8 @@ def errors_of(given: Given, page: FormPage, inlines: Mapping[str, WritableInline
                 found += [field_error(place, "the form refuses it because of other rows.")] if form.errors else []
                 continue
             known = by_index.get(index) or GivenForm(inline.form_of(row), place)
-            found += _errors_of_form(form, known.form, known)
+            own = _names_in(form, known.form.rights) if form.errors else {}
+            found += _errors_of_form(form, known.form, known, {**names, **own})
     return found or [field_error("values", "the form refuses it because of what only a person can change.")]
 
 
@@ -70,7 +68,8 @@ def _texts_of_rows(formset: Any) -> Iterator[str]:
             yield from map(str, error.messages)
 
 
-def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterator[FieldError]:
+def _errors_of_form(form: Any, known: WritableForm, given: GivenForm, names: Mapping[str, str]) -> Iterator[FieldError]:
+    """What a form says is wrong. ``names``: the texts of rows, with what stands for each."""
     is_hidden = False
     for name, errors in form.errors.as_data().items():
         for error in errors:
@@ -84,13 +83,26 @@ def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterato
             for text in _texts_of(error, form, known.rights):
                 stored = given.form.form.initial.get(name)
                 is_stored = name in known.fields and name not in given.values and stored not in (None, "", [])
-                yield field_error(place, f"what is stored is not accepted any more: {text}" if is_stored else text)
+                said = named(text, names)
+                yield field_error(place, f"what is stored is not accepted any more: {said}" if is_stored else said)
     if is_hidden:
         yield field_error(given.place, "the form refuses it because of a field that only a person can fill in.")
 
 
-def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[FieldError]:
+def _names_in(form: Any, rights: ModelRights) -> dict[str, str]:
+    """The texts of the row of a form, as it is stored and as it would be, with what stands for it."""
+    row = form.instance
+    return hidden_names_of(rights, [row, *_stored(rights, [] if row._state.adding else [row.pk])])
+
+
+def _stored(rights: ModelRights, keys: Iterable[Any]) -> Iterable[models.Model]:
+    found = [key for key in keys if key is not None]
+    return rights.model._base_manager.filter(has_key_in(rights.model, found)) if found else ()
+
+
+def _errors_of_saving(error: ValidationError, rights: ModelRights, keys: Iterable[Any]) -> Iterator[FieldError]:
     """What ``save`` or ``save_model`` of the project says is wrong. It reveals no hidden field and no other row."""
+    names = hidden_names_of(rights, _stored(rights, keys))
     by_name = error.error_dict if hasattr(error, "error_dict") else {"": error.error_list}
     for name, errors in by_name.items():
         is_known = name in ("", "__all__") or rights.own_column(name) is not None
@@ -101,12 +113,14 @@ def _errors_of_saving(error: ValidationError, rights: ModelRights) -> Iterator[F
             elif _is_about_others(one):
                 yield field_error(place, "this value cannot be used.")
             else:
-                yield from (field_error(place, text) for text in one.messages)
+                yield from (field_error(place, named(text, names)) for text in one.messages)
 
 
 def _choices_of(form: WritableForm, name: str) -> dict[str, str]:
     """The labels of the choices of a field that has a list of its own; empty where rows are the choices."""
-    return {as_text(shown): str(label) for _, shown, label in values.choices_of(form.fields[name])}
+    known = form.fields[name]
+    found = () if known.related is not None else values.choices_of(known)
+    return {as_text(shown): str(label) for _, shown, label in found}
 
 
 def _no_choice(place: str, one: WritableField, given: Any, choices: Mapping[str, str]) -> FieldError:
@@ -195,28 +209,10 @@ def _is_seen(alike: models.Q, row: models.Model, rights: ModelRights) -> bool:
     return bool(visible_rows.visible_keys(rights, list(found.values_list("pk", flat=True)[:_MAX_LOOKED_AT])))
 
 
-#: A row's text of this many characters or more is found within words too.
-_LONG = 4
-
-
-def names_of(label: str, objects: Iterable[models.Model]) -> dict[str, str]:
-    """The texts of rows, each with the words that stand for it. A text that is HTML is in messages without its tags."""
-    texts = {call_hook(partial(str, one), "", type(one), "__str__"): f"{label} {one.pk}" for one in objects}
-    plain = {unescape(strip_tags(text)): words for text, words in texts.items()}
-    # From Django 6.1 on, the admin leaves out spaces at the ends.
-    return {**texts, **plain, **{text.strip(): words for text, words in {**texts, **plain}.items()}}
-
-
 def said_by(request: MCPRequest, names: Mapping[str, str]) -> list[str]:
     """The messages of a request, in which rows are named by their model and key."""
     lines, _ = read_messages(request)
-    texts = sorted(filter(None, names), key=len, reverse=True)
-    if not texts:
-        return lines
-    # A short text may be a part of any word.
-    parts = (rf"(?<!\w){re.escape(text)}(?!\w)" if len(text) < _LONG else re.escape(text) for text in texts)
-    named = re.compile("|".join(parts))
-    return [named.sub(lambda found: names[found[0]], line) for line in lines]
+    return [named(line, names) for line in lines]
 
 
 @contextmanager
@@ -227,10 +223,11 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
     except PermissionDenied:
         raise ToolError("You may not do this. Nothing was changed.") from None
     except ValidationError as error:
-        raise ToolError("Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights))) from None
+        raise ToolError(
+            "Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights, keys))
+        ) from None
     except Refused as error:
-        found = rights.model._base_manager.filter(has_key_in(rights.model, [key for key in keys if key is not None]))
-        said = said_by(error.request, names_of(rights.label, found))
+        said = said_by(error.request, names_of(rights.label, _stored(rights, keys)))
         text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
         raise ToolError(text) from None
 

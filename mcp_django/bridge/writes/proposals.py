@@ -20,10 +20,11 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
+from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
 from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, row_names, states, values
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
-from mcp_django.bridge.writes.form_errors import names_of, refusals, said_by
+from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
 from mcp_django.bridge.writes.summaries import Line, weight_of
 from mcp_django.bridge.writes.twin import ViewRun

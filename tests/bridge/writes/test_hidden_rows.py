@@ -346,6 +346,96 @@ def test_why_the_admin_does_not_show_its_form_is_told_without_the_text_of_the_ro
     assert told == ("The admin does not show its form for this. error: shop.person 7 is locked. Nothing was changed.")
 
 
+class Fussy(forms.ModelForm[Person]):
+    """Refuses names, in words that hold the text of the row."""
+
+    def clean_name(self) -> str:
+        if self.cleaned_data["name"] == "field":
+            raise forms.ValidationError(f"{self.instance} keeps its name.")
+        return str(self.cleaned_data["name"])
+
+    def clean(self) -> Any:
+        if self.cleaned_data.get("name") == "form":
+            raise forms.ValidationError([f"{self.instance} is locked.", "Ask Ann."])
+        return super().clean()
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]
+        if self.instance.name == "new":
+            self.add_error(None, f"{self.instance} would be odd.")
+
+
+class Saving(ModelAdmin[Person]):
+    form = Fussy
+
+    def save_model(self, request: Any, obj: Person, form: Any, change: bool) -> None:
+        if obj.name == "saved":
+            raise forms.ValidationError(f"{Person.objects.get(pk=obj.pk)} is not saved.")
+
+
+def test_the_text_of_a_row_which_holds_a_hidden_value_is_in_no_error(
+    root: Writer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.admin(Person, Saving)
+    declared.model(Person, exclude=["badge"])
+    Person.objects.create(pk=7, name="Ann", badge=HIDDEN)
+    monkeypatch.setattr(Person, "__str__", TEXTS["text"])
+
+    def told(name: str) -> list[tuple[str, str]]:
+        about = {"model": "shop.person", "id": "7", "values": {"name": name}}
+        confirm = {"confirm": root.ask("update_record", **about)["confirm"]} if name == "saved" else {}
+        return errors_of(root.refused("update_record", **about, **confirm))
+
+    assert told("field") == [("values.name", "shop.person 7 keeps its name.")]
+    assert told("form") == [("values", "shop.person 7 is locked."), ("values", "Ask Ann.")]
+    assert told("new") == [("values", "shop.person 7 would be odd.")]
+    assert told("saved") == [("values", "shop.person 7 is not saved.")]
+
+
+def test_an_inline_that_is_refused_with_the_text_of_its_parent(
+    root: Writer, declared: Declared, part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Formset(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+        def clean(self) -> None:
+            raise forms.ValidationError(f"{self.instance} has too many.")
+
+    class Form(forms.ModelForm):  # type: ignore[type-arg]
+        def clean(self) -> Any:
+            raise forms.ValidationError(f"{self.instance.part} refuses {self.instance}.")
+
+    options = {"model": Making, "form": Form, "formset": Formset, "fields": ["maker"], "extra": 0}
+    declared.admin(Part, type("Admin", (PartAdmin,), {"inlines": [type("Inline", (TabularInline,), options)]}))
+    monkeypatch.setattr(Part, "__str__", lambda part: f"{part.name} {HIDDEN}")
+    monkeypatch.setattr(Making, "__str__", lambda making: f"{making.pk} {HIDDEN}")
+    rows = {"makings": [{"pk": "11", "maker": str(Making.objects.get(pk=11).maker_id)}]}
+
+    told = root.refused("update_record", model="shop.part", id="1", values={"name": "nut"}, rows=rows)
+
+    assert errors_of(told) == [
+        ("rows.makings", "shop.part 1 has too many."), ("rows.makings.0", "shop.part 1 refuses shop.making 11."),
+        ("rows.makings", "the form refuses it because of other rows."),
+    ]  # fmt: skip
+
+
+def test_the_labels_of_rows_in_a_list_that_the_project_makes_of_them(
+    root: Writer, declared: Declared, suppliers: dict[str, Supplier]
+) -> None:
+    class Form(PartForm):
+        supplier = forms.TypedChoiceField(
+            choices=lambda: [(one.pk, str(one)) for one in Supplier.objects.filter(open=False)],
+            coerce=lambda key: Supplier.objects.get(pk=key), required=False,
+        )  # fmt: skip
+
+    declared.admin(Part, type("Admin", (OpenOnly,), {"form": Form, "fields": ["name", "supplier"]}))
+    Part.objects.create(pk=1, name="bolt")
+
+    fields = root.ask("describe_form", model="shop.part", id="1")["fields"]
+    told = root.refused("update_record", model="shop.part", id="1", values={"supplier": str(suppliers["seen"].pk)})
+
+    assert "Select a valid choice." in told
+    assert HIDDEN not in str(fields) and HIDDEN not in told
+
+
 # Rows themselves.
 
 

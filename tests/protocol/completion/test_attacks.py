@@ -212,3 +212,22 @@ def test_a_result_larger_than_a_message(root: DirectPeer, declared: Declared) ->
         error = ask(root, "report", "a")["error"]
 
     assert error["data"]["reason"] == "LIMIT_EXCEEDED"
+
+
+@pytest.mark.every_database
+def test_the_text_of_a_row_that_a_function_suggests(
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def report(request: HttpRequest, airport: str, other: str) -> str:
+        """Report."""
+        return ""
+
+    monkeypatch.setattr(Airport, "__str__", lambda airport: f"{airport.pk} hunter2")
+    complete: dict[str, Any] = {
+        "airport": lambda *given: Airport.objects.order_by("pk"),
+        "other": lambda *given: list(Airport.objects.order_by("pk")),
+    }
+    declared.prompt(report, complete=complete)
+
+    keys = list(Airport.objects.order_by("pk").values_list("pk", flat=True))
+    assert suggested(root, "report", "airport") == suggested(root, "report", "other") == keys

@@ -7,7 +7,7 @@ not in filters, orders, searches or schemas, and not in error texts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources.fields.columns import Column, Computed, Relation
 from mcp_django.bridge.resources.fields.field_kinds import kind_of, partners
 from mcp_django.bridge.resources.fields.kinds import DATA, DATETIME, is_parent_link, split_path
-from mcp_django.bridge.resources.policy import generic, visible_rows
+from mcp_django.bridge.resources.policy import generic, row_values, visible_rows
 from mcp_django.bridge.resources.policy.searching import AdminSearch, SearchField, search_field
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.core.compat import queries
@@ -221,14 +221,19 @@ class ModelRights:
         """Values that a row shows and that are no columns of it."""
         found = {link.name: link for link in generic.links(self)}
         for name, title, value_of, order in self.ask_hook("get_computed", ()):
-            if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
+            if name in self.excluded or (_is_hidden_name(name) and not self.model_mcp.declares(name)):
                 continue
             bare = order.removeprefix("-") if isinstance(order, str) else ""
             column = self.column(bare) if bare else None
             if column is not None and not column.can_order:
                 column = None
-            found[name] = Computed(name, title, value_of, column, descending=bool(bare) and bare != order)
+            value = partial(self._value, value_of)
+            found[name] = Computed(name, title, value, column, descending=bool(bare) and bare != order)
         return found
+
+    def _value(self, value_of: Callable[[Any], Any], row: models.Model) -> Any:
+        """A computed value of a row. Raises whatever the project's function raises."""
+        return row_values.without_rows(value_of(row), partial(row_values.key_of, self.rights))
 
     def column(self, path: str, depth: int | None = None) -> Column | None:
         """The readable field that a path leads to through foreign keys: ``name``, ``origin__name``. Else None.
@@ -517,6 +522,11 @@ class Rights:
             return None
         found = ModelRights(self, model_mcp)
         return found if found.has_readable_key else None
+
+
+def _is_hidden_name(name: str) -> bool:
+    """Whether a computed value is hidden unless the options name it: a secret, or the text of the row (``__str__``)."""
+    return name.startswith("__") or is_secret_name(name)
 
 
 @kept_with_settings

@@ -2,7 +2,8 @@
 
 The serializer shapes a record, and never shows more than the rights allow. It reads the ``source`` of each field
 through the rights, step by step: a field of a model that the principal may not read is taken out of the serializer, and
-a related row that the principal may not see reads as null. What the project's own code makes of a row
+a related row that the principal may not see reads as null. Where a field would write the text of a row, it writes its
+key. What the project's own code makes of a row
 (``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is shown as it is, like a
 computed column.
 """
@@ -33,7 +34,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import kinds
 from mcp_django.bridge.resources.fields.columns import MAX_RELATED, Column, Relation
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.policy import row_values
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.sources import Lead, follow, why_refused, why_source_refused
 from mcp_django.core.compat.queries import gives_instances, is_sliced_or_combined
@@ -53,12 +54,15 @@ _KINDS: Mapping[type, kinds.Kind] = {
 }
 
 
-def write_value(value: Any, depth: int = 0) -> Any:
-    """A value of a serializer as JSON: exact, and as the values of rows are written."""
+def write_value(value: Any, as_text: Callable[[Any], Any] = str, depth: int = 0) -> Any:
+    """A value of a serializer as JSON: exact, and as the values of rows are written.
+
+    ``as_text`` gives what JSON has no form for.
+    """
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, Enum):
-        return write_value(value.value, depth)
+        return write_value(value.value, as_text, depth)
     if isinstance(value, str):
         return str(value)
     for cls in type(value).__mro__:
@@ -67,14 +71,14 @@ def write_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        value = to_jsonable_python(value, fallback=str)
+        value = to_jsonable_python(value, fallback=as_text)
     if not isinstance(value, Mapping | list | tuple | set | frozenset):
-        return str(value)
+        return as_text(value)
     if depth >= kinds.MAX_JSON_DEPTH:
         return f"… (deeper than {kinds.MAX_JSON_DEPTH} levels)"
     if isinstance(value, Mapping):
-        return {str(name): write_value(item, depth + 1) for name, item in value.items()}
-    return [write_value(item, depth + 1) for item in value]
+        return {str(as_text(name)): write_value(item, as_text, depth + 1) for name, item in value.items()}
+    return [write_value(item, as_text, depth + 1) for item in value]
 
 
 AnySerializer = serializers.Serializer[Any]
@@ -89,6 +93,8 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
 #: Fields that read other values of a row than its key.
 _OF_ROWS = (serializers.Serializer, relations.SlugRelatedField, relations.HyperlinkedRelatedField)
+#: Fields that are given a row and never write its text.
+_GIVEN_ROWS = (*_OF_ROWS, relations.PrimaryKeyRelatedField, drf.SerializerMethodField, drf.ModelField)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
 
@@ -125,7 +131,12 @@ class RecordSerializer:
         given = self.serializer.to_representation(instance)
         if not isinstance(given, Mapping):
             raise TypeError(f"{type(self.serializer).__name__} gives {type(given).__name__}, and a record is an object")
-        return {str(name): write_value(value) for name, value in given.items() if not fields or name in fields}
+        key_of = partial(self._key_of, None)
+        return {
+            str(name): write_value(row_values.without_rows(value, key_of), self._as_text)
+            for name, value in given.items()
+            if not fields or name in fields
+        }
 
     # Restricting a serializer.
 
@@ -169,6 +180,8 @@ class RecordSerializer:
     def _guard(self, field: Field, lead: Lead, rights: ModelRights | None) -> None:
         inner = innermost(field)
         _write_as_ours(inner)
+        if not isinstance(inner, _GIVEN_ROWS) and not is_own(inner, "to_representation"):
+            vars(inner)["to_representation"] = partial(self._without_rows, lead.rights, inner.to_representation)
         if isinstance(inner, relations.SlugRelatedField) and not is_own(inner, "to_representation"):
             vars(inner)["to_representation"] = partial(self._slug, inner, lead.rights)
         if isinstance(field, drf.ModelField):
@@ -259,6 +272,22 @@ class RecordSerializer:
         first = queryset[:looks]
         return self._listed(first if isinstance(first, list) else fetch(first), field)
 
+    def _without_rows(self, rights: ModelRights | None, write: Callable[[Any], Any], value: Any) -> Any:
+        """What a field writes of a value: of a row it would write the text, and gets the key instead."""
+        found = row_values.without_rows(value, partial(self._key_of, rights))
+        return None if found is None else write(found)
+
+    def _as_text(self, value: Any) -> Any:
+        """What is written of a value that is of no type of JSON: of a row, its key."""
+        found = row_values.without_rows(value, partial(self._key_of, None))
+        return found if found is None or isinstance(found, list) else str(found)
+
+    def _key_of(self, rights: ModelRights | None, row: models.Model) -> str | None:
+        """The key of a row, if the principal may see it. ``rights``: those of the relation that leads to it."""
+        if rights is None or not isinstance(row, rights.model):
+            rights = self.rights.rights.of_model(type(row))
+        return row_values.key_text(rights, row) if rights is not None and self._may_see(row, rights) else None
+
     def _listed(self, items: Iterable[Any], field: Field) -> list[Any]:
         limit, found = MAX_RELATED, list(items)
         note = f"{field.field_name} lists at most {limit} rows."
@@ -268,15 +297,12 @@ class RecordSerializer:
 
     def _may_see(self, instance: models.Model, rights: ModelRights | None) -> bool:
         rights = rights or self.rights.rights.of_model(type(instance))
-        if rights is None or instance.pk is None or not rights.has_rows:
+        if rights is None or instance.pk is None:
             return False
-        if not rights.scoped:
-            return True
-        key = rights.primary_key.kind.write(instance.pk)
-        if (rights.label, key) not in self._visible:
-            found = visible_rows.visible_keys(rights, [key], using=instance._state.db)
-            self._visible[rights.label, key] = bool(found)
-        return self._visible[rights.label, key]
+        key = (rights.label, row_values.key_text(rights, instance))
+        if key not in self._visible:
+            self._visible[key] = row_values.is_visible(rights, instance)
+        return self._visible[key]
 
     def _may_see_key(self, column: Column, key: Any) -> bool:
         if key is None or column.related is None or not column.hides_rows:

@@ -296,7 +296,7 @@ def test_a_relation_in_a_serializer_lists_visible_rows(root: User, remarks: None
     assert peer.read(uri) == {"id": str(CRATE)}
 
     declared.admin(Remark, RemarkAdmin)
-    assert peer.read(uri) == {"id": str(CRATE), "remarks": ["remark 2"]}
+    assert peer.read(uri) == {"id": str(CRATE), "remarks": ["2"]}
 
 
 def test_keys_that_cannot_be_compared_make_no_relation(root: User, remarks: None, declared: Declared) -> None:
