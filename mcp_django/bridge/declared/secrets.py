@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -20,22 +20,27 @@ def _words(text: str) -> frozenset[str]:
 
 #: Words in the name of a field whose value gives access to something.
 _SECRET_WORDS = _words(
-    """bearer ccv cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt mnemonic nonce otp pass passcode
-    passphrase passwords pem pin psk pwd salt secret secrets seed signature ssn token tokens totp webhook"""
+    """bearer ccv cookie credential credentials csrf cvc cvv dsn dsns fingerprint fingerprints hash hmac iban ibans jwt
+    mnemonic nonce otp pass passcode passphrase passwords pem pin psk pwd salt secret secrets seed signature ssn token
+    tokens totp webhook"""
 )
-_SECRET_ENDINGS = ("password", "passwd", "pwhash", "secret", "token", "tokens")
-_SECRET_BEGINNINGS = ("password", "passwd", "secret")
+_SECRET_ENDINGS = ("password", "passwd", "passwrd", "pswd", "pwhash", "secret", "token", "tokens")
+_SECRET_BEGINNINGS = ("password", "passwd", "passwrd", "pswd", "secret")
+#: The last word of a name that says how many secrets there are, and holds none.
+_COUNTS = _words("count counts")
 #: Words that name a secret only after one of these words: api_key is a secret, sort_key is not.
 _COMPANIONS = {
     "key": _words(
-        """access api auth client crypt deploy encryption license master mfa priv private recovery secret session shared
-        signing ssh"""
+        """access activation api auth client confirm confirmation crypt deploy encryption gpg invitation invite licence
+        license master mfa pgp ping priv private recovery registration secret session shared signing ssh unlock
+        verification verify"""
     ),
     "answer": _words("secret security"),
     "card": _words("credit debit"),
     # "time" is the end of "one_time_code".
     "code": _words(
-        "access activation auth backup confirmation device invite login pin recovery reset security time verification"
+        """access activation auth backup confirm confirmation device invitation invite login pin recovery reset security
+        time unlock verification verify"""
     ),
     "id": _words("national session tax"),
     "insurance": _words("national"),
@@ -45,14 +50,23 @@ _COMPANIONS = {
     "number": _words("account card passport routing security"),
     "no": _words("account card passport"),
     "phrase": _words("backup recovery seed"),
-    # A history keeps the texts of rows: object_repr.
-    "repr": _words("json object"),
     "security": _words("social"),
     "sk": _words("stripe"),
     "string": _words("connection"),
-    "url": _words("activation database invitation invite magic presigned reset signed"),
+    "uri": _words("broker database redis"),
+    "url": _words("activation broker database invitation invite magic presigned redis reset signed"),
 }
 _COMPANIONS |= {f"{word}s": companions for word, companions in _COMPANIONS.items()}
+#: The same of names of fields alone: a model that is named so lets nobody in.
+_COMPANIONS_IN_FIELDS = {
+    **_COMPANIONS,
+    **dict.fromkeys(("account", "accounts"), _words("bank")),
+    # A history keeps the texts of rows.
+    "repr": _words("json object"),
+}
+#: Words in the name of a model, or in the label of its app, whose ``key`` lets somebody in.
+_ABOUT_LETTING_IN = _words("activation confirmation invitation invite registration signup verification")
+_ABOUT_LETTING_IN |= {f"{word}s" for word in _ABOUT_LETTING_IN}
 
 #: Words in the name of a field's class that say as much.
 _SECRET_CLASS_WORDS = _words(
@@ -90,15 +104,17 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def is_secret_name(name: str) -> bool:
     """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
     words = _words_of(name)
-    return any(_is_secret_word(word) for word in words) or _has_secret_pair(words)
+    if words and words[-1] in _COUNTS:
+        return False
+    return any(_is_secret_word(word) for word in words) or _has_secret_pair(words, _COMPANIONS_IN_FIELDS)
 
 
 def _words_of(name: str) -> list[str]:
     return [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
 
 
-def _has_secret_pair(words: Sequence[str]) -> bool:
-    return any(second in _COMPANIONS and first in _COMPANIONS[second] for first, second in pairwise(words))
+def _has_secret_pair(words: Sequence[str], companions: Mapping[str, frozenset[str]] = _COMPANIONS) -> bool:
+    return any(second in companions and first in companions[second] for first, second in pairwise(words))
 
 
 def _is_secret_word(word: str) -> bool:
@@ -107,7 +123,7 @@ def _is_secret_word(word: str) -> bool:
         return False  # A person or an office.
     if word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS):
         return True
-    return any(word == first + second for second, companions in _COMPANIONS.items() for first in companions)
+    return any(word == first + second for second, firsts in _COMPANIONS_IN_FIELDS.items() for first in firsts)
 
 
 def is_about_rights(model: type[models.Model]) -> bool:
@@ -134,8 +150,15 @@ def _about_rights() -> Sequence[type[models.Model]]:
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
     if field.name == "password" and issubclass(field.model, AbstractBaseUser):
         return True
-    # The admin's history names the rows of inlines by their texts.
-    return is_secret_name(field.name) or (field.name == "change_message" and field.model._meta.app_label == "admin")
+    if field.name == "change_message" and field.model._meta.app_label == "admin":
+        return True  # The admin's history names the rows of inlines by their texts.
+    return is_secret_name(field.name) or (field.name == "key" and _lets_in(field.model))
+
+
+def _lets_in(model: type[models.Model]) -> bool:
+    """Whether the model, or its app, is named for invitations, activations and the like."""
+    meta = model._meta
+    return not _ABOUT_LETTING_IN.isdisjoint([*_words_of(meta.object_name or ""), *_words_of(meta.app_label)])
 
 
 def is_secret_class(cls: type[Any]) -> bool:

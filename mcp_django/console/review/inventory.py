@@ -43,7 +43,7 @@ from mcp_django.console.review.admin_comparison import Comparison, Reason
 from mcp_django.core.hooks import hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
-from mcp_django.exchange.requests import MCPRequest, from_settings, looking
+from mcp_django.exchange.requests import MCPRequest, looking
 from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, expand, of_model, parse
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
@@ -52,7 +52,7 @@ from mcp_django.types import JSON
 logger = logging.getLogger("mcp_django")
 
 #: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
-_NOT_LOCKED = frozenset({"left_out", "admin", "failed"})
+_NOT_LOCKED = frozenset({"left_out", "admin", "failed", "samples"})
 #: Reason code → what the project can do about it.
 REMEDIES: Mapping[str, str] = {
     "secret": "name it in fields of a ModelMCP",
@@ -102,14 +102,14 @@ def build(
     - ``admin``: what the admin shows, and why it is not here (see ``Comparison.as_json``);
     - ``failed``: hooks of the project that failed.
 
-    ``request`` is that of a person who looks, whose tenant counts.
+    ``request`` is that of a person who looks, whose tenant counts. ``mcp_inventory --sample`` adds ``samples`` (see
+    ``samples.take``).
     """
-    principal = Principal(Superuser() if user is None else user, expand(scopes), source=Source.COMMAND)
-    ours = looking(request).for_principal(principal)
+    ours = request_of(user, scopes, request)
     exchange = inspection_exchange(site, ours, "tools/list")
     # A call context may look up a tenant in the database.
     context = no_database() if user is None else site.call_context(ours)
-    with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
+    with translation.override(settings.LANGUAGE_CODE), failures() as failed, context:
         rights = Rights.of(site, ours)
         all_on = dict.fromkeys(site.tools, overrides.ON) if user is None else None
         listed = _tools(exchange, tools.available(exchange, all_on))
@@ -119,7 +119,7 @@ def build(
         built = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
-            "scopes": parse(principal.scopes),
+            "scopes": parse(ours.mcp.principal.scopes),
             "models": {model.label: _model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
             "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
@@ -132,13 +132,18 @@ def build(
     return {**built, "failed": sorted(failed)}
 
 
+def request_of(user: Any, scopes: Iterable[str], request: HttpRequest | None = None) -> MCPRequest:
+    """A request of this user, or of a superuser of whom no database knows."""
+    principal = Principal(Superuser() if user is None else user, expand(scopes), source=Source.COMMAND)
+    return looking(request).for_principal(principal)
+
+
 def described_tools(site: MCPSite, described: Iterable[tuple[BaseTool, str]]) -> dict[str, JSON]:
     """These tools as ``build`` has them without a user, each with the description that is given for it, if any.
 
     Without a database, and so without the tools that need one to be described.
     """
-    principal = Principal(Superuser(), expand(SCOPES), source=Source.COMMAND)
-    exchange = inspection_exchange(site, from_settings().for_principal(principal), "tools/list")
+    exchange = inspection_exchange(site, request_of(None, SCOPES), "tools/list")
     found: dict[str, JSON] = {}
     with translation.override(settings.LANGUAGE_CODE), no_database():
         Rights.of(site, exchange.request).decided_by(dict.fromkeys(site.tools, overrides.ON))
@@ -423,7 +428,7 @@ def no_database() -> Iterator[None]:
 
 
 @contextmanager
-def _failures() -> Iterator[set[str]]:
+def failures() -> Iterator[set[str]]:
     """Collect what would be logged about hooks that fail."""
     found: set[str] = set()
     thread = get_ident()

@@ -18,6 +18,7 @@ from mcp_django.core.db.clearing import clear_in_batches
 from mcp_django.management.audit_follower import Follower
 from mcp_django.management.audit_lines import as_columns, as_json, heading
 from mcp_django.management.moments import MOMENT_HELP, parse_moment
+from mcp_django.management.progress import show_progress
 from mcp_django.models import Call, Change
 from mcp_django.models.call_queries import FILTERS
 
@@ -116,15 +117,9 @@ class Command(BaseCommand):
         total, deleted = old.count(), 0
         for count in clear_in_batches(old):
             deleted += count
-            self._show_progress(f"{deleted:,} of {max(total, deleted):,} lines are deleted.")
-        self._show_progress("")
+            show_progress(self, f"{deleted:,} of {max(total, deleted):,} lines are deleted.")
+        show_progress(self, "")
         self.stdout.write(f"Older than {days} days, and deleted: lines: {deleted:,}, changes by agents: {changes:,}.")
-
-    def _show_progress(self, text: str) -> None:
-        """Overwrite the last line of a terminal."""
-        if self.stderr.isatty():
-            self.stderr.write(f"\r\x1b[K{text}", lambda line: line, ending="")
-            self.stderr.flush()
 
 
 def _narrowed(options: dict[str, Any]) -> Any:

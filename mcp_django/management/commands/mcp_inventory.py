@@ -7,6 +7,8 @@ import shlex
 import textwrap
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
 from mcp_django.bridge.sites import MCPSite
-from mcp_django.console.review import inventory, reasons
+from mcp_django.console.review import inventory, reasons, samples
 from mcp_django.console.review.reasons import Reasons
 from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
+from mcp_django.management.progress import show_progress
 from mcp_django.models import Tool
 from mcp_django.types import JSON
 
@@ -28,7 +31,8 @@ _WIDTH = 110
 class Command(BaseCommand):
     help = (
         "Print the models, fields, tools and actions that agents can reach, and the size of the list of tools. Without "
-        "--user, print what a superuser reaches with every tool switched on, without asking a database."
+        "--user, print what a superuser reaches with every tool switched on, without asking a database. Only --sample "
+        "reads rows."
     )
     requires_system_checks = ()
 
@@ -56,11 +60,21 @@ class Command(BaseCommand):
         )
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
         parser.add_argument("--check", action="store_true", help="Fail if what is exposed differs from --lock FILE.")
+        parser.add_argument(
+            "--sample",
+            action="store_true",
+            help=f"Also read up to {samples.ROWS} rows of each exposed model, and name the columns whose texts look "
+            "like keys, tokens or passwords. No value is printed.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path | None = options["lock"]
         if options["check"] and path is None:
             raise CommandError("--check: name the file to compare with: --lock FILE.")
+        if options["sample"]:
+            for name in ("why", "lock", "compare_admin"):
+                if options[name]:
+                    raise CommandError(f"--sample does not go with --{name.replace('_', '-')}.")
         site = find_site(options["site"])
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
@@ -69,6 +83,9 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(_why_lines(reasons.explain(site, user, wanted, options["why"]))))
             return
         built = inventory.build(site, user, wanted)
+        if options["sample"]:
+            progress = partial(show_progress, self)
+            built["samples"] = samples.take(site, user, wanted, show_progress=progress)
         if options["json"]:
             self.stdout.write(_dump(built), ending="")
         elif options["compare_admin"]:
@@ -183,6 +200,28 @@ def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
     yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(built["left_out"].items())))
     yield from _section("Failed when asked", ([line] for line in built["failed"]))
     yield from _admin_lines(built["admin"], len(built["models"]))
+    if "samples" in built:
+        yield from _sample_lines(built["samples"])
+
+
+def _sample_lines(taken: JSON) -> Iterator[str]:
+    """The columns whose texts look like secrets, with what hides them."""
+    yield from _section("Stored texts that look like secrets", starmap(_sampled_lines, taken["models"].items()))
+    if not taken["models"]:
+        yield f"\nNo stored text looks like a secret. Up to {taken['rows']} rows of each model were read."
+    unread = ([f"{label}: {error}"] for label, error in taken["unread"].items())
+    yield from _section("Rows that could not be read", unread)
+
+
+def _sampled_lines(label: str, found: JSON) -> Iterator[str]:
+    yield label
+    for name, column in found["columns"].items():
+        alike = f"{column['alike']} of {_number(column['texts'], 'text')}"
+        yield f"{name}: {alike} may be {' or '.join(column['kinds'])}"
+    if found["exclude"]:
+        yield f"to hide: exclude = {json.dumps(found['exclude'])} in a ModelMCP"
+    if found["primary_key"]:
+        yield f"{found['primary_key']} is the primary key: has_view_permission of a ModelMCP hides the model"
 
 
 def _admin_lines(compared: JSON, models: int) -> Iterator[str]:

@@ -15,7 +15,7 @@ from django.db import models
 from django.test.utils import isolate_apps
 
 from mcp_django import MCPSite, ModelMCP, site
-from mcp_django.bridge.declared.secrets import is_hidden_model, is_secret_name, why_hidden
+from mcp_django.bridge.declared.secrets import is_hidden_model, is_secret_field, is_secret_name, why_hidden
 from mcp_django.models import AccessToken, Tool, WatchedResource
 from mcp_django.models import Session as MCPSession
 from tests.shop.models import Apikey, Product, Tag
@@ -34,6 +34,13 @@ SECRET = [
     "MagicLinks", "passport_numbers", "social_security_number", "social_security",
     "ccv", "device_code", "driving_licence", "drivers_license", "recovery_phrase", "signed_url", "DATABASE_URL",
     "national_insurance_no", "routing_number", "backup_codes", "connectionString", "taxId", "creditcard", "mfaKeys",
+    "pgp_key", "gpg_key", "licence_key", "licenceKeys", "unlock_code", "unlockCode", "confirm_code",
+    "confirmCodes", "passwrd", "user_passwrd", "passwrd2", "pswd", "dbpswd", "activation_key", "user_activation_key",
+    "activationKey", "activation_keys", "activationkey", "confirmation_key", "email_confirmation_key", "verify_key",
+    "verification_key", "VerificationKey", "ping_key", "unlock_key", "redis_url", "REDIS_URL", "cache_redis_url",
+    "broker_url", "celeryBrokerUrl", "database_urls", "redis_uri", "dsn", "sentry_dsn", "dsns", "bank_account",
+    "bankAccount", "bankaccount", "bank_accounts", "payout_bank_account_id", "ibans", "customer_iban", "IBAN",
+    "fingerprint", "device_fingerprint", "fingerprints", "fingerprint_sha256", "object_repr", "object_json_repr",
 ]  # fmt: skip
 
 
@@ -46,6 +53,11 @@ PLAIN = [
     "link", "url", "website_url", "answer", "card", "tax_rate", "passport", "time", "string", "connection", "number",
     "postal_code", "country_code", "order_number", "login",
     "phrase", "license", "licence", "security", "social", "insurance", "device", "database", "driver", "routing",
+    "fingerprint_count", "tokenCount", "key_url", "key_urls", "public_key", "ping", "ping_url", "pinged_at",
+    "avatar_url", "callback_url", "base_url", "image_uri", "redis", "broker", "broker_name", "account", "account_name",
+    "bank", "bank_name", "accounting", "verify", "verified", "confirmed", "confirmation_date", "activation_date",
+    "unlock_at", "registration_number", "licence_plate", "activation", "code", "discount_code", "count", "repr",
+    "object_id",
     "secretary", "passenger", "compass", "basalt", "spinner", "assassin", "opinion", "description", "notes", "monkey",
 ]  # fmt: skip
 
@@ -54,17 +66,44 @@ def test_a_name_that_says_nothing() -> None:
     assert [name for name in PLAIN if is_secret_name(name)] == []
 
 
+LETTING_IN = {
+    "Invitation": "shop", "TeamInvite": "shop", "ActivationRequest": "shop", "UserRegistration": "shop",
+    "EmailConfirmation": "shop", "Profile": "registration", "Guest": "invitations", "Verifications": "shop",
+}  # fmt: skip
+NOT_LETTING_IN = {
+    "Translation": "shop", "Register": "shop", "Registry": "shop", "Setting": "account", "Invited": "shop",
+}  # fmt: skip
+
+
+def test_the_key_of_a_model_that_lets_somebody_in() -> None:
+    """As the key of an invitation; the key of a translation is shown."""
+
+    def hidden(models_: dict[str, str]) -> list[str]:
+        found = [made(name, "key", "name", "keyword", app_label=app) for name, app in models_.items()]
+        return [f"{one.__name__}.{each.name}" for one in found for each in one._meta.fields if is_secret_field(each)]
+
+    assert hidden(LETTING_IN) == [f"{name}.key" for name in LETTING_IN]
+    assert hidden(NOT_LETTING_IN) == []
+
+
+def test_a_model_of_bank_accounts_is_shown_and_its_fields_are_not_all() -> None:
+    model = made("BankAccount", "name", "iban")
+
+    assert not is_hidden_model(model)
+    assert [field.name for field in model._meta.fields if is_secret_field(field)] == ["iban"]
+
+
 def test_the_models_that_the_bridge_hides() -> None:
     hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey]
 
     assert [model for model in (*hidden, User, Product, Tag) if is_hidden_model(model)] == hidden
 
 
-def made(name: str, *fields: str) -> type[models.Model]:
+def made(name: str, *fields: str, app_label: str = "shop") -> type[models.Model]:
     """A model of text fields."""
     columns = {field: models.TextField() for field in fields}
     with isolate_apps("tests.shop"):
-        meta = type("Meta", (), {"app_label": "shop"})
+        meta = type("Meta", (), {"app_label": app_label})
         return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **columns})
 
 

@@ -46,7 +46,7 @@ def test_the_database_is_given_back(db: None) -> None:
 def test_what_other_threads_log_meanwhile_goes_on_to_the_log(db: None, caplog: pytest.LogCaptureFixture) -> None:
     """A page of the admin builds inventories while requests are answered."""
     logger = logging.getLogger("mcp_django")
-    with inventory._failures() as found:
+    with inventory.failures() as found:
         other = threading.Thread(target=logger.error, args=["of another thread"])
         other.start()
         other.join()
