@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import MCPSite, ModelMCP, register, resource, tool
+from mcp_django.models import Tool
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights
 
@@ -62,6 +63,22 @@ def test_unregistering_leaves_the_bridge_and_works_once(own: MCPSite) -> None:
     assert not own.is_registered(Flight)
     with pytest.raises(NotRegistered, match=r"flights.Flight is not registered"):
         own.unregister(Flight)
+
+
+def test_a_list_with_a_model_that_is_refused_leaves_the_site_as_it_was(own: MCPSite) -> None:
+    own.register(Flight)
+    before = own.models["flights.flight"]
+
+    with pytest.raises(AlreadyRegistered):
+        own.register([Airline, Flight])
+    with pytest.raises(AlreadyRegistered):
+        own.register([Airline, Airline])
+    with pytest.raises(ImproperlyConfigured):
+        own.register([Airline, Tool])
+    with pytest.raises(NotRegistered):
+        own.unregister([Flight, Airline])
+
+    assert not own.is_registered(Airline) and own.models["flights.flight"] is before
 
 
 # Tools.

@@ -228,31 +228,35 @@ class MCPSite:
     ) -> None:
         """Expose models with a ModelMCP, or with ``options`` as its attributes.
 
-        Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed.
+        Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed. Then none of them is.
         """
-        for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
+        made: dict[type[Model], ModelMCP] = {}
+        for model in _listed(model_or_iterable):
             if is_ours(model):
                 raise ImproperlyConfigured(
                     "The models of mcp_django are never exposed, because they hold tokens and decide about access."
                 )
             if model._meta.abstract or model._meta.swapped:
                 raise ImproperlyConfigured(f"{model._meta.label} is abstract or swapped and cannot be registered.")
-            if model in self._declared:
+            if model in self._declared or model in made:
                 raise AlreadyRegistered(f"{model._meta.label} is already registered with mcp_django.")
             cls = model_mcp or ModelMCP
             if options:
                 cls = type(f"{model.__name__}MCP", (cls,), options)
-            self._declared[model] = cls(model, self)
+            made[model] = cls(model, self)
+        self._declared.update(made)
         self._forget()
 
     def unregister(self, model_or_iterable: type[Model] | Iterable[type[Model]]) -> None:
         """Take back ``register``. A model that the admin shows is exposed as the admin shows it.
 
-        Raises NotRegistered.
+        Raises NotRegistered, and then leaves all of them registered.
         """
-        for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
+        given = dict.fromkeys(_listed(model_or_iterable))
+        for model in given:
             if model not in self._declared:
                 raise NotRegistered(f"{model._meta.label} is not registered with mcp_django.")
+        for model in given:
             del self._declared[model]
         self._forget()
 
@@ -449,6 +453,10 @@ class MCPSite:
         for name in ("admin_sites", "model_admins", "_title"):
             self.__dict__.pop(name, None)
         registry_changed.send(type(self), site=self)
+
+
+def _listed(model_or_iterable: type[Model] | Iterable[type[Model]]) -> Iterable[type[Model]]:
+    return [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable
 
 
 def _forget_urls(*, setting: str, **kwargs: Any) -> None:
