@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from typing import Any
 
 import pytest
@@ -112,6 +113,17 @@ def test_a_cell_that_a_spreadsheet_would_run_and_no_other_is_quoted() -> None:
     run = ["=1+1", "+1", "-1+1", "-A1", "@a", "\t=1", "\r=1", "\n=1", "\0=1", "  =1", "＝1", "＠a"]  # noqa: RUF001
     others = ["", "a=1", "17", "-17", "-1.5E-3", " 17 18 ", '["model"]', "db://flights/flight/17", "'=1"]
 
+    assert [spreadsheet_safe(text) for text in run] == [f"'{text}" for text in run]
+    assert [spreadsheet_safe(text) for text in others] == others
+
+
+def test_a_formula_that_begins_with_another_form_of_its_sign_or_behind_what_is_not_seen() -> None:
+    forms = [char for char in map(chr, range(0x80, 0x11_0000)) if unicodedata.normalize("NFKC", char) in "=+-@"]
+    unseen = ["\u00a0", "\u3000", "\u200b", "\ufeff", " \u2060 ", "\u2028"]
+    run = [f"{char}1+1" for char in forms] + [f"{before}=1+1" for before in unseen] + ["\u3000\uff1d1", "\uff0d1"]
+    others = ["\u00a0", "\u200b", "\u30001", "\u00a8", "\u00bd", "\u2212", "\u00e9=1", "\u540d=1"]
+
+    assert {"\ufe66", "\uff1d", "\ufe62", "\uff0b", "\ufe63", "\uff0d", "\ufe6b", "\uff20"} <= {*forms}
     assert [spreadsheet_safe(text) for text in run] == [f"'{text}" for text in run]
     assert [spreadsheet_safe(text) for text in others] == others
 
