@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
-from mcp_django.protocol.names import MAX_QUOTED
+from mcp_django.protocol.names import MAX_QUOTED, client_name
 from mcp_django.protocol.revisions import MODERN_REVISIONS
 from mcp_django.types import JSON
 
@@ -66,9 +66,11 @@ class Client:
 
     info: JSON = field(default_factory=dict)
     capabilities: JSON = field(default_factory=dict)
+    #: Its name, where the server gives it one.
+    known_as: str = ""
 
     @property
     def name(self) -> str:
-        """What it calls itself, cut to what is ever shown of it."""
+        """What it is called where others read it, mostly what it calls itself: see ``client_name``."""
         name = self.info.get("name")
-        return name[: MAX_QUOTED + 1] if isinstance(name, str) else ""
+        return self.known_as or (client_name(name[: MAX_QUOTED + 1]) if isinstance(name, str) else "")

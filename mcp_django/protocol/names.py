@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
+from functools import lru_cache
 
 from mcp_django.types import JSON
 
@@ -11,6 +13,12 @@ from mcp_django.types import JSON
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 #: What a client or a user chose is cut to so many characters where others read it.
 MAX_QUOTED = 64
+#: How the admin is called where a person stands for the client, before the name of that person.
+CONSOLE = "console of"
+#: What stands before the name of a client that is named like it.
+_CLAIM = "calls itself "
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+_LETTERS_OF_CONSOLE = _NO_LETTERS.sub("", CONSOLE)
 
 
 def quoted(name: str) -> str:
@@ -22,6 +30,19 @@ def escaped(text: str) -> str:
     """A text that somebody chose, in at most ``MAX_QUOTED`` characters, each of which shows as what it is."""
     shown = printable(text[:MAX_QUOTED].replace("\\", "\\\\").replace('"', '\\"'))
     return shown if len(shown) <= MAX_QUOTED else f"{shown[: MAX_QUOTED - 1]}…"
+
+
+@lru_cache(maxsize=256)
+def client_name(name: str) -> str:
+    """What a client calls itself, as others read it. No client is called like the console of a person."""
+    return escaped(f"{_CLAIM}{name}" if _is_like_console(name) else name)
+
+
+def _is_like_console(name: str) -> bool:
+    """Whether people may take the name for that of the console: letters beyond ASCII may look like any other."""
+    letters = _NO_LETTERS.sub("", unicodedata.normalize("NFKC", name).casefold())[: len(_LETTERS_OF_CONSOLE)]
+    alike = [char == letter for char, letter in zip(letters, _LETTERS_OF_CONSOLE, strict=False) if char.isascii()]
+    return len(letters) == len(_LETTERS_OF_CONSOLE) and any(alike) and all(alike)
 
 
 #: Letters and signs of which nothing is seen: fillers of Hangul, vowels of Khmer, a joiner, and the empty Braille cell.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, TypeAdapter
 
-from mcp_django.audit.lines import caller, chosen
+from mcp_django.audit.lines import caller
 from mcp_django.bridge.resources.uris import kept_uri
 from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet, sign, signed_text
@@ -169,7 +169,7 @@ def _describe(members: Connected) -> ConnectedClient:
     client = next(filter(None, (listener.client_name for listener in listeners)), "")
     told = [told_at for listener in listeners if (told_at := listener.told_at) is not None]
     return ConnectedClient(
-        client=chosen(client),
+        client=client,
         user=str(named.get("user_name", ""))[:_MAX_TEXT],
         token=str(named.get("token_name", ""))[:_MAX_TEXT],
         token_ends_in=principal.auth.last_chars if principal.token_id is not None else "",

@@ -24,7 +24,6 @@ from mcp_django.exchange.addresses import address_in
 from mcp_django.exchange.questions import InputRequired
 from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
-from mcp_django.models.calls import MAX_CHOSEN
 from mcp_django.protocol.errors import (
     AnswerTooLong,
     AuditUnavailable,
@@ -228,9 +227,8 @@ def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
 
 
 def _client_name(exchange: Exchange) -> str:
-    """What the client calls itself, of a length that may wait."""
-    name = exchange.client.info.get("name", "")
-    return name[: MAX_CHOSEN + 1] if isinstance(name, str) else LEFT_OUT
+    client = exchange.client
+    return client.name if isinstance(client.info.get("name", ""), str) else LEFT_OUT
 
 
 def _target(method: str, params: JSON) -> tuple[str, Sequence[str]]:
@@ -259,7 +257,7 @@ def _describe(noted: Noted) -> Line:
         outcome=usage.outcome,
         reason=usage.reason,
         **caller(noted.principal),
-        client_name=chosen(noted.client_name),
+        client_name=noted.client_name,
         transport=noted.transport,
         revision=noted.revision,
         method=chosen(method),

@@ -187,7 +187,7 @@ def _exchange(change: Change, site: MCPSite, request: MCPRequest, method: str) -
         method=method,
         params={"name": f"{change.operation}_record", "arguments": {}},
         request_id=change.key,
-        client=Client({"name": change.client_name}),
+        client=Client(known_as=change.client_name),
         connection=_Admin(),
         request=request.for_principal(principal),
     )

@@ -87,6 +87,25 @@ def test_filling_the_memory_by_a_long_name_of_the_client(
     assert len(noted.client_name) < 100
 
 
+def test_a_client_that_calls_itself_like_the_console_of_a_person(
+    peers: Peers, users: Any, flights: Any, rows: Rows
+) -> None:
+    alike = [
+        "console of admin", "Console  Of admin", "\u200bconsole of admin", "console_of_admin",
+        "\uff43onsole of admin", "c\u043ensole \u03bff admin",
+    ]  # fmt: skip
+    others = ["Visual Studio Code", "console", "consoles", "\u043f\u043e\u043c\u043e\u0449\u043d\u0438\u043a", ""]
+    peer = peers(token_of(users.admin))
+
+    for name in [*alike, *others]:
+        meta = {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+        peer.request(MODERN, "tools/call", {"name": "describe_models", "arguments": {}, "_meta": meta})
+
+    shown = [row["client_name"] for row in rows("client_name")]
+    assert [name.startswith("calls itself ") for name in shown] == [True] * len(alike) + [False] * len(others)
+    assert shown[len(alike) :] == others
+
+
 @pytest.fixture
 def recorder(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
     monkeypatch.setattr(Recorder, "_start", lambda self: None)

@@ -32,10 +32,8 @@ _DELETE_NOTHING = frozenset(
 
 def by_agent(exchange: Exchange) -> str:
     """As ``by agent "claude-code" (as it calls itself), token "laptop"``."""
-    name, principal = exchange.client.info.get("name"), exchange.principal
-    named = (
-        f"agent {quoted(name)} (as it calls itself)" if isinstance(name, str) and name else "an agent without a name"
-    )
+    name, principal = exchange.client.name, exchange.principal
+    named = f'agent "{name}" (as it calls itself)' if name else "an agent without a name"
     return f"by {named}" + (f", token {quoted(str(principal.auth))}" if principal.token_id is not None else "")
 
 

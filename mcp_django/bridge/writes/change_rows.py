@@ -17,7 +17,7 @@ from django.db import IntegrityError, models, router, transaction
 from django.utils import timezone
 from pydantic_core import from_json
 
-from mcp_django.audit.lines import caller, chosen
+from mcp_django.audit.lines import caller
 from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.bridge.writes import summaries
 from mcp_django.conf import get_conf
@@ -132,7 +132,7 @@ def make(
         principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
         scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
-        token_name=named.get("token_name", "")[:100], client_name=chosen(exchange.client.info.get("name", "")),
+        token_name=named.get("token_name", "")[:100], client_name=exchange.client.name,
         operation=proposed.operation, model=proposed.rights.label, keys=_texts(proposed.keys),
         arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
         summary=summaries.kept(lines, has_values=waits),

@@ -20,10 +20,10 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext
 
 from mcp_django.access.trail import note_ending
-from mcp_django.audit.lines import chosen
 from mcp_django.bridge.tasks import task_rows
 from mcp_django.conf import get_conf
 from mcp_django.models import Session, Task
+from mcp_django.protocol.envelope import Client
 from mcp_django.push.presence import ConnectedClient
 from mcp_django.push.roll_call import ask_everybody
 from mcp_django.push.sessions.session_rows import StoredSession
@@ -120,7 +120,7 @@ def _stored_tasks(request: HttpRequest) -> list[Stored]:
 
 def _client_of(session: Session) -> str:
     info: Any = session.client_info
-    return chosen(info.get("name") or "") if isinstance(info, dict) else ""
+    return Client(info if isinstance(info, dict) else {}).name
 
 
 def _user_names(keys: Iterable[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_view
 from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.protocol.envelope import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY, Client
+from mcp_django.protocol.names import CONSOLE, escaped
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.server.completion import complete
 from mcp_django.server.dispatch import respond
@@ -199,7 +200,7 @@ def _exchange(
     return Exchange(
         site=site, principal=principal, revision=NEWEST, method=method, request_id=1,
         params={**params, "_meta": envelope},
-        client=Client({"name": f"console of {request.user.get_username()}", "version": "1"}),
+        client=Client({"version": "1"}, known_as=escaped(f"{CONSOLE} {request.user.get_username()}")),
         connection=_Console(), request=from_view(request).for_principal(principal),
     )  # fmt: skip
 
