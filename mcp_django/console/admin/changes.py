@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import apps
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import (
     Http404,
     HttpRequest,
@@ -22,6 +22,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
+from mcp_django.audit.lines import safe_key
+from mcp_django.bridge.resources.uris import LEFT_OUT
 from mcp_django.bridge.sites import MCPSite, all_sites, site
 from mcp_django.bridge.writes import change_rows, outcomes, summaries
 from mcp_django.bridge.writes.applying import NotWaiting
@@ -32,7 +34,7 @@ from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.protocol.names import printable
+from mcp_django.protocol.names import client_name, printable
 from mcp_django.server import waiting_changes
 from mcp_django.types import JSON
 
@@ -46,7 +48,8 @@ _MAX_NOTE = 500
 class ChangeAdmin(FilteredAdmin):
     """Whoever may view changes sees those of all users. Everybody sees those of their own agents, and decides them.
 
-    What a change holds is shown to its own user alone: others may not be allowed to read it.
+    What a change holds, and why it was not made, is shown to its own user alone: others may not be allowed to read it.
+    As in the activity, they see those keys of its records that are integers or UUIDs: a text may say whose a row is.
     """
 
     list_display = ["created_at", "what", "state_now", "by_user", "agent", "why"]
@@ -84,14 +87,16 @@ class ChangeAdmin(FilteredAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Change]:
-        queryset = super().get_queryset(request)
+        # A column of the list does not know its viewer.
+        own = ExpressionWrapper(Q(user=request.user.pk, user__isnull=False), output_field=BooleanField())
+        queryset: QuerySet[Change] = super().get_queryset(request).annotate(is_own=own)
         return queryset if super().has_view_permission(request) else queryset.filter(user=request.user.pk)
 
     # The list.
 
     @admin.display(description=_("what"))
     def what(self, change: Change) -> str:
-        keys = change_rows.keys_of(change)
+        keys = _keys_shown(change)
         named = printable(", ".join(keys[:_NAMED_KEYS]))
         if more := len(keys) - _NAMED_KEYS if len(keys) > _NAMED_KEYS else 0:
             named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
@@ -111,7 +116,8 @@ class ChangeAdmin(FilteredAdmin):
 
     @admin.display(description=_("agent"))
     def agent(self, change: Change) -> str:
-        return printable(change.client_name or change.token_name)
+        # An OAuth client chooses what its tokens are named, and a user the names of theirs.
+        return printable(change.client_name or client_name(change.token_name))
 
     @admin.display(description=_("reason"))
     def why(self, change: Change) -> str:
@@ -154,6 +160,14 @@ class ChangeAdmin(FilteredAdmin):
         shown = _shown(change) if change is not None and _is_own(request, change) else {}
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
+    def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
+        if obj is None or _is_own(request, obj):
+            return self.fieldsets
+        return [
+            (title, {"fields": [name for name in options["fields"] if name != "said"]})
+            for title, options in self.fieldsets
+        ]
+
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Change | None:
         change = super().get_object(request, object_id, from_field)
         if change is not None:
@@ -163,7 +177,7 @@ class ChangeAdmin(FilteredAdmin):
 
     def _linked(self, request: HttpRequest, change: Change) -> str:
         """The records of a change, with links to those that the viewer may see, and their names for whoever may."""
-        keys = change_rows.keys_of(change)
+        keys = _keys_shown(change)
         try:
             model = apps.get_model(change.model)
         except LookupError:
@@ -175,7 +189,7 @@ class ChangeAdmin(FilteredAdmin):
 
     def _record(self, request: HttpRequest, model: Any, key: str, name: str) -> str:
         """A record by its key, and for a person who may open it, as the admin calls it."""
-        row = visible_row(self.admin_site, request, model, key)
+        row = None if key == LEFT_OUT else visible_row(self.admin_site, request, model, key)
         if row is None:
             return printable(f"{key} ({name})" if name else key)
         return row_link(self.admin_site, row, printable(f"{key} ({row})"))
@@ -230,6 +244,12 @@ def _names_in(change: Change) -> dict[str, str]:
 
 def _site_of(change: Change) -> MCPSite:
     return next((one for one in all_sites() if one.name == change.site), site)
+
+
+def _keys_shown(change: Any) -> list[str]:
+    """The keys of its records, with LEFT_OUT for each that is another user's and may not be shown."""
+    keys = change_rows.keys_of(change)
+    return keys if change.is_own else [safe_key(key) or LEFT_OUT for key in keys]
 
 
 def _shown(change: Change) -> JSON:

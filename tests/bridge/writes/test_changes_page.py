@@ -81,6 +81,42 @@ def test_whoever_may_view_all_changes_sees_no_values(
     assert HIDDEN in text_of(own.page(key))
 
 
+def test_reading_whose_the_changed_rows_of_others_are_by_their_keys(
+    root: Writer, own: Browser, viewer_of_all: Browser, declared: Declared
+) -> None:
+    declared.admin(Tag, ModelAdmin)
+    tag = Tag.objects.create(name="ada@example.com")
+    viewer_of_all.client.force_login(make_staff("clerk", "mcp_django.view_change", "shop.view_tag"))
+    deleting = {"model": "shop.tag", "ids": [tag.pk]}
+    key = root.ask("delete_record", **deleting, confirm=root.ask("delete_record", **deleting)["confirm"])["change"]
+    note = f"{tag.pk} was not deleted."
+
+    seen = {}
+    for state in ("waiting", "rejected"):
+        Change.objects.filter(pk=key).update(state=state, note=note if state == "rejected" else "")
+        for browser, who in ((own, "own"), (viewer_of_all, "other")):
+            shown = browser.page(key), browser.client.get(LIST), browser.client.get(LIST, {"q": tag.pk})
+            seen[who, state] = ["ada@" in text_of(one).replace('value="ada@', "") for one in shown]
+
+    assert seen["own", "waiting"][:2] == seen["own", "rejected"][:2] == [True, True]
+    assert seen["other", "waiting"] == seen["other", "rejected"] == [False, False, False]
+    assert "delete shop.tag *" in text_of(viewer_of_all.client.get(LIST)).lower()
+
+
+def test_the_numbers_of_the_changed_rows_of_others_are_shown(root: Writer, viewer_of_all: Browser) -> None:
+    key = waiting(root)
+
+    assert "flights.flight 1<" in text_of(viewer_of_all.client.get(LIST))
+    assert ">1</div>" in text_of(viewer_of_all.page(key))
+
+
+def test_an_agent_without_a_name_whose_token_is_named_like_the_console(root: Writer, viewer_of_all: Browser) -> None:
+    waiting(root)
+    Change.objects.update(client_name="", token_name="console of admin")
+
+    assert "calls itself console of admin" in text_of(viewer_of_all.client.get(LIST))
+
+
 def test_what_a_change_or_a_user_holds_is_not_found_out_by_lookups_in_the_url(
     root: Writer, viewer_of_all: Browser
 ) -> None:
