@@ -11,7 +11,7 @@ from django.utils.html import strip_tags
 
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
 from mcp_django.protocol.names import title_of
@@ -121,11 +121,11 @@ def _choices(one: WritableField, field: Any) -> JSON:
     if one.related is not None:
         if not hasattr(field, "queryset"):
             return {}
-        offered = list(field.queryset[: _MAX_CHOICES + 1])
+        offered = {str(row.pk): row for row in field.queryset[: _MAX_CHOICES + 1]}
         if len(offered) > _MAX_CHOICES:
             return {}
-        seen = visible_rows.visible_keys(one.related, [row.pk for row in offered])
-        return {"enum": [str(field.prepare_value(row)) for row in offered if str(row.pk) in seen]}
+        seen = in_order(one.related, list(offered))
+        return {"enum": [str(field.prepare_value(offered[key])) for key in seen if key in offered]}
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return {}
     found = [shown for _, shown, _ in islice(values.choices_of(one), _MAX_CHOICES + 1)]

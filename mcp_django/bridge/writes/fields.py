@@ -18,7 +18,7 @@ from django.db import models
 from mcp_django.access.permissions import has_scope
 from mcp_django.bridge.declared.inlines import is_generic
 from mcp_django.bridge.declared.secrets import gives_rights, is_about_rights, is_secret_name
-from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.access import consent_of
 from mcp_django.bridge.writes.form_data import is_disabled
 from mcp_django.bridge.writes.pages import InlineForm
@@ -126,10 +126,10 @@ class WritableInline:
     links: Collection[str]
 
     @cached_property
-    def seen(self) -> set[str]:
-        """The keys of those of its rows that the agent sees."""
+    def seen(self) -> Sequence[str]:
+        """The keys of those of its rows that the agent sees, in an order that it may know."""
         keys = [str(one.row.pk) for one in self.inline.forms if one.row is not None]
-        return visible_rows.visible_keys(self.rights, keys) if keys else set()
+        return in_order(self.rights, keys) if keys else ()
 
     @cached_property
     def operations(self) -> Collection[Operation]:

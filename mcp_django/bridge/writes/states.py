@@ -11,6 +11,7 @@ from django.core.files import File
 from django.db import models, router
 
 from mcp_django.bridge.resources.policy import visible_rows
+from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.fields import model_field
 from mcp_django.bridge.writes.values import amount_of
 from mcp_django.core.db.stored_columns import stored_columns
@@ -48,8 +49,8 @@ def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
     links = {name: _keys(page.form[name].initial) for name in page.names if _is_list(page.form, name)}
     found = State(values_of(page.form.instance), links)
     for name, inline in inlines.items():
-        shown = [one.row for one in inline.inline.forms if one.row is not None]
-        found.rows[name] = {str(row.pk): values_of(row) for row in shown if str(row.pk) in inline.seen}
+        shown = {str(one.row.pk): one.row for one in inline.inline.forms if one.row is not None}
+        found.rows[name] = {key: values_of(shown[key]) for key in inline.seen if key in shown}
     return found
 
 
@@ -123,9 +124,9 @@ def differences(before: State | None, after: State, rights: ModelRights) -> list
         was = [] if before is None else before.links.get(name, [])
         if relation is None or sorted(was) == sorted(keys):
             continue
-        seen = visible_rows.visible_keys(relation.related, [*was, *keys])
-        before_, after_ = ([key for key in some if key in seen] for some in (was, keys))
-        if sorted(before_) != sorted(after_):
+        seen = in_order(relation.related, [*was, *keys])
+        before_, after_ = ([key for key in seen if key in some] for some in (set(was), set(keys)))
+        if before_ != after_:
             found.append({"field": name, "before": before_, "after": after_})
     return found
 

@@ -38,6 +38,17 @@ def is_sliced_or_combined(queryset: Rows) -> bool:
     return bool(queryset.query.is_sliced or queryset.query.combinator)
 
 
+def has_default_order(queryset: Rows) -> bool:
+    """Whether its order is that of the model's Meta, and can be replaced.
+
+    Private: ``Query.default_ordering``, ``Query.order_by``, ``Query.extra_order_by``. Seen with: Django 5.2, 6.0, 6.1.
+    Public way: none, since ``QuerySet.ordered`` does not say by what.
+    """
+    query = queryset.query
+    is_own = query.order_by or query.extra_order_by or is_sliced_or_combined(queryset)
+    return bool(query.default_ordering and not is_own and query.get_meta().ordering)
+
+
 def has_plain_rows(queryset: Rows) -> bool:
     """Whether a condition may be added, and each row has its own key.
 

@@ -26,6 +26,7 @@ from mcp_django.core.compat.queries import (
     first_rows,
     forget_rows,
     gives_instances,
+    has_default_order,
     has_every_row,
     has_one_table,
     has_plain_rows,
@@ -53,6 +54,11 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
 @pytest.mark.parametrize(
     ("function", "true", "false"),
     [
+        (
+            has_default_order,
+            [Permission.objects.all(), Permission.objects.filter(pk=1)],
+            [_ALL, Permission.objects.order_by("pk"), Permission.objects.all()[:3], Tag.objects.all()],
+        ),
         (
             is_sliced_or_combined,
             [_ALL[:3], _ALL[3:], _ALL.union(_ALL), _ALL.difference(_ALL)],

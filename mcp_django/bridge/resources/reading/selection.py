@@ -13,9 +13,12 @@ from mcp_django.bridge.resources.fields import columns
 from mcp_django.bridge.resources.fields.columns import Column, Output, RelatedCount, RelatedRows
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes, unknown_path
 from mcp_django.bridge.resources.fields.kinds import split_path
+from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import values_list
+from mcp_django.core.db.bounds import fetch
+from mcp_django.core.db.column_paths import has_key_in
 
 
 def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
@@ -162,6 +165,27 @@ def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
         if item.column.name == key.name:
             return kept
     return [*kept, Order(key, descending=bool(kept) and kept[-1].descending)]
+
+
+def readable_order(rights: ModelRights) -> list[str]:
+    """The paths of the model's own order, less what the rights hide: an order by a hidden column tells its values."""
+    return [one.path for one in order(rights, None)]
+
+
+def in_order(rights: ModelRights, keys: Sequence[Any]) -> list[str]:
+    """Those of the keys that are the principal's to see, as text, in an order that tells nothing of hidden columns."""
+    seen = visible_rows.visible_keys(rights, keys)
+    rows = rights.rows().filter(has_key_in(rights.model, seen)).order_by(*readable_order(rights))
+    return [str(key) for key in fetch(rows.values_list("pk", flat=True))]
+
+
+def is_order_hidden(rights: ModelRights) -> bool:
+    """Whether ``Meta.ordering`` may have what the principal must not read, as where it leads to another model's."""
+    for item in rights.model._meta.ordering or ():
+        found = _declared_order(rights, item)
+        if found is None or item not in (found.path, "pk", "-pk"):
+            return True
+    return False
 
 
 def _order(rights: ModelRights, name: str) -> Order:

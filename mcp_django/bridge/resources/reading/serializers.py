@@ -36,8 +36,9 @@ from mcp_django.bridge.resources.fields.columns import MAX_RELATED, Column, Rela
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import row_values
 from mcp_django.bridge.resources.policy.policy import ModelRights
+from mcp_django.bridge.resources.reading.selection import is_order_hidden, readable_order
 from mcp_django.bridge.resources.reading.sources import Lead, follow, why_refused, why_source_refused
-from mcp_django.core.compat.queries import gives_instances, is_sliced_or_combined
+from mcp_django.core.compat.queries import gives_instances, has_default_order, is_sliced_or_combined
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import field_error
@@ -262,6 +263,8 @@ class RecordSerializer:
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
         if rights is None or not rights.has_rows:
             return []
+        if has_default_order(queryset) and is_order_hidden(rights):
+            queryset = queryset.order_by(*readable_order(rights))
         looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.checks_objects else 1)
         if rights.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)

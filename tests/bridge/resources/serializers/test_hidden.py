@@ -33,6 +33,21 @@ def test_a_serializer_shows_no_field_that_the_options_hide(root: DirectPeer, dec
     assert list(schema(root)["properties"]) == ["number"]
 
 
+@pytest.mark.parametrize(("shown", "order"), [([], ["a", "b"]), (["weight"], ["b", "a"])])
+def test_ranking_related_rows_by_a_hidden_column_in_what_a_serializer_writes(
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch, shown: list[str], order: list[str]
+) -> None:
+    monkeypatch.setattr(Part._meta, "ordering", ["weight"])
+    supplier = Supplier.objects.create(name="s")
+    for name, weight in (("a", 2), ("b", 1)):
+        Part.objects.create(name=name, weight=weight, supplier=supplier)
+    many: Any = serializers.SlugRelatedField(slug_field="name", many=True, read_only=True)
+    declared.model(Supplier, fields="__all__", serializer_class=fields_of(Supplier, "name", parts=many))
+    declared.model(Part, fields=["name", "supplier", *shown])
+
+    assert get(root, supplier.pk, "shop.supplier")["parts"] == order
+
+
 def test_a_serializer_shows_no_secret_that_nobody_named(root: DirectPeer, declared: Declared) -> None:
     cls = fields_of(
         Product, "name", "api_key", alias=serializers.CharField(source="api_key"),
