@@ -78,10 +78,11 @@ def login_url() -> str:
     return url
 
 
-def login(request: HttpRequest) -> HttpResponse:
-    """The way to the login page, and back to what was asked for."""
+def login(request: HttpRequest, path: str = "") -> HttpResponse:
+    """The way to the login page, and back to what was asked for, or to another path of the site."""
     where = login_url()
     mark = "&" if "?" in where else "?"
-    back = request.build_absolute_uri() if urlsplit(where).netloc else request.get_full_path()
+    path = path or request.get_full_path()
+    back = request.build_absolute_uri(path) if urlsplit(where).netloc else path
     url = f"{where}{mark}{urlencode({REDIRECT_FIELD_NAME: back})}"
     return guarded(HttpResponse(status=HTTPStatus.FOUND, headers={"Location": url}))

@@ -23,7 +23,7 @@ from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.core.web_pages import guarded, login, page
 from mcp_django.exchange.scopes import READ, known, parse
-from mcp_django.oauth import clients, grants, people, redirects, registration
+from mcp_django.oauth import clients, grants, openid, people, redirects, registration
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
@@ -75,7 +75,12 @@ class Authorization:
     @property
     def is_silent(self) -> bool:
         """Whether the person is to see nothing (``prompt=none``)."""
-        return "none" in self.value("prompt").split()
+        return "none" in openid.prompts(self.query)
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the person, who is logged in, must log in once more."""
+        return openid.wants_login(self.query)
 
     # Checking.
 
@@ -89,6 +94,7 @@ class Authorization:
         self.challenge = self.value("code_challenge")
         if self.value("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(self.challenge):
             raise OAuthError("invalid_request", "Send code_challenge with code_challenge_method=S256 (RFC 7636).")
+        openid.check(self.query)
         check_resource(self.request, self.query)
         self.scopes = _asked_for(self.site, self.value("scope"))
 
@@ -186,7 +192,7 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if isinstance(asked, HttpResponse):
         return asked
     if not request.user.is_authenticated and not asked.is_silent:
-        return login(request)
+        return _log_in(request)
     try:
         asked.check()
         return _answer(asked)
@@ -200,14 +206,13 @@ def _read(request: HttpRequest, site: MCPSite) -> Authorization | HttpResponse:
 
     Raises UnusableRequest. Nothing is sent to the redirect URI before it is known to be the client's own.
     """
-    # As UTF-8, whatever the browser says.
-    query = QueryDict(request.META.get("QUERY_STRING", ""), encoding="utf-8")
+    query = _query_of(request)
     client_id, redirect_uri = str(query.get("client_id") or ""), str(query.get("redirect_uri") or "")
     if len(query.getlist("client_id")) != 1 or len(query.getlist("redirect_uri")) != 1:
         raise UnusableRequest(_("The app that sent you here did not say who it is, or where to send you back."))
     if clients.needs_fetch(client_id, redirect_uri):
         if not request.user.is_authenticated:
-            return login(request)
+            return _log_in(request)
         if not may_connect(request.user):
             return _other_account(request) or _not_allowed(request, site)
     client = clients.find(client_id, redirect_uri, person=str(request.user.pk))
@@ -216,9 +221,9 @@ def _read(request: HttpRequest, site: MCPSite) -> Authorization | HttpResponse:
 
 def _answer(asked: Authorization) -> HttpResponse:
     """The answer to a checked request. Raises OAuthError."""
-    request, prompts = asked.request, asked.value("prompt").split()
-    if not request.user.is_authenticated:
-        raise OAuthError("login_required", "The person is not logged in.")
+    request = asked.request
+    if asked.is_silent and (asked.wants_login or not request.user.is_authenticated):
+        raise OAuthError("login_required", "The person would have to log in.")
     if (other := _other_account(request)) is not None:
         return other
     if not may_connect(request.user):
@@ -229,7 +234,7 @@ def _answer(asked: Authorization) -> HttpResponse:
         raise OAuthError("access_denied", "Somebody acts as this user, and cannot agree in the user's place.")
     if request.method == "POST":
         return _decide(asked)
-    asks_nobody = "consent" not in prompts and "login" not in prompts and not _comes_from_form(request)
+    asks_nobody = not (asked.wants_login or openid.prompts(asked.query) - {"none"} or _comes_from_form(request))
     if asks_nobody and set(asked.scopes) <= set(asked.granted_scopes()):
         return asked.allow(asked.scopes, "remembered")
     if asked.is_silent:
@@ -251,7 +256,17 @@ def _other_account(request: HttpRequest) -> HttpResponse | None:
     if request.POST.get("decision") != "switch":
         return None
     logout(request)
-    return login(request)
+    return _log_in(request)
+
+
+def _query_of(request: HttpRequest) -> QueryDict:
+    # As UTF-8, whatever the browser says.
+    return QueryDict(request.META.get("QUERY_STRING", ""), encoding="utf-8")
+
+
+def _log_in(request: HttpRequest) -> HttpResponse:
+    """The way to the login page, for nobody who is logged in, and back to a request that asks for no other login."""
+    return login(request, f"{request.path}?{openid.after_login(_query_of(request)).urlencode()}")
 
 
 def _decide(asked: Authorization) -> HttpResponse:
@@ -261,7 +276,7 @@ def _decide(asked: Authorization) -> HttpResponse:
         # Somebody has logged in as another user since the page was shown.
         return _consent(asked)
     match form.get("decision"):
-        case "allow":
+        case "allow" if not asked.wants_login:
             given = form.getlist("scope")
             if not set(given) & set(asked.scopes):
                 return _consent(asked, problem=_("Choose at least one of them, or cancel."))
@@ -285,6 +300,7 @@ def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
         "is_local": asked.is_local,
         "offered": describe(asked.site, asked.request, asked.scopes, {READ, *asked.granted_scopes()}),
         "person": _SIGNER.sign(str(asked.request.user.pk)),
+        "wants_login": asked.wants_login,
         "problem": problem,
     }
     return page(asked.request, "oauth/consent", context)

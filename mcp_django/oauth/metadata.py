@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
 from mcp_django.oauth import paths
+from mcp_django.oauth.openid import PROMPTS, RESPONSE_MODES
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -40,13 +41,18 @@ def of_server(issuer: str, scopes: Sequence[str]) -> JSON:
         "revocation_endpoint": f"{issuer}/{paths.REVOKE}",
         "scopes_supported": list(scopes),
         "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
+        "response_modes_supported": list(RESPONSE_MODES),
         "grant_types_supported": ["authorization_code", "refresh_token"],
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
         "client_id_metadata_document_supported": True,
+        "prompt_values_supported": list(PROMPTS),
+        "request_parameter_supported": False,
+        # By itself it would be true.
+        "request_uri_parameter_supported": False,
+        "claims_parameter_supported": False,
         "jwks_uri": f"{issuer}/{paths.KEYS}",
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["RS256"],
