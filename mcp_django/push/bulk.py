@@ -13,11 +13,12 @@ from django.db import DEFAULT_DB_ALIAS, connections, models, router
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat import queries
-from mcp_django.core.compat.connections import quoted
 from mcp_django.core.db.column_paths import has_key_in
+from mcp_django.core.db.locked_rows import locked
 from mcp_django.core.events import changed_rows
 from mcp_django.core.events.transaction import note
-from mcp_django.push.receivers import Target, key_of, watch
+from mcp_django.push.left_behind import Target
+from mcp_django.push.receivers import key_of, watch
 
 logger = logging.getLogger("mcp_django")
 
@@ -112,32 +113,13 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         attributes = sorted({attribute for _, attribute in targets if attribute is not None})
         if not queries.has_plain_rows(self):
             return work(self), None
-        found = list(self._locked().values_list("pk", *attributes)[: limit + 1])
+        found = list(locked(self).values_list("pk", *attributes)[: limit + 1])
         if len(found) > limit:
             return work(self), None
         rows = self.using(self.db).filter(has_key_in(self.model, {row[0] for row in found}))
         return work(rows), _readable(
             lambda: {attribute: {str(row[place]) for row in found} for place, attribute in enumerate(attributes, 1)}
         )
-
-    def _locked(self) -> Any:
-        """The rows in no order, as the following statement will see them in the database that it writes to."""
-        connection = connections[self.db]
-        rows = self.using(self.db).order_by()
-        queries.unlock(rows)
-        if not connection.in_atomic_block:
-            return rows
-        if connection.vendor == "mysql":
-            # A plain read sees the rows as the transaction found them, but a writing statement those of now.
-            return rows.select_for_update()
-        if connection.vendor == "sqlite":
-            # SQLite refuses writes, without waiting, in a transaction that has read before another one wrote. So this
-            # takes the lock first, as the statement itself would take it.
-            opts = self.model._meta
-            table, column = quoted(connection, opts.db_table), quoted(connection, opts.pk.column)
-            with connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {table} SET {column} = {column} WHERE 1 = 0")  # noqa: S608
-        return rows
 
 
 def _unwatched(rows: Any) -> Any:

@@ -15,11 +15,12 @@ from django.core.exceptions import ValidationError
 from django.core.signals import request_started
 from django.db import models
 from django.db.backends.signals import connection_created
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat.models import base_queryset_class, sets_by_base_manager
 from mcp_django.core.events.transaction import note
+from mcp_django.push.left_behind import LetGo, Target, leaving
 
 if TYPE_CHECKING:
     from mcp_django.exchange.site import Site
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 Model = type[models.Model]
-#: A watched model to which the rows of a sender belong: its label, and the attribute of a row that holds the key there.
-#: None: a row does not hold that key.
-Target = tuple[str, str | None]
 _CONNECT_SECONDS = 5.0
 
 _NOT_NOTED = "A changed row of %s could not be noted; its model counts as changed"
@@ -50,8 +48,8 @@ class Watch:
         self._watched: set[Model] = set()
         self._targets: dict[Model, list[Target]] = {}
         self._throughs: set[Model] = set()
-        #: Sender → the labels of models whose rows are changed, without a signal, when one of its rows is deleted.
-        self._let_go: dict[Model, set[str]] = {}
+        #: Sender → the relations that are changed, without a signal, when one of its rows is deleted.
+        self._let_go: dict[Model, list[LetGo]] = {}
 
     def models(self) -> set[Model]:
         """The concrete models that clients may watch."""
@@ -107,7 +105,9 @@ class Watch:
                     targets.append(target)
             for relation in (*model._meta.many_to_many, *_reverse_many_to_many(model)):
                 self._throughs.add(getattr(relation, "through", None) or relation.remote_field.through)
-        self._let_go = {sender: self._left_behind(sender) for sender in self._targets}
+        self._let_go = {sender: found for sender in self._targets if (found := list(self._left_behind(sender)))}
+        for sender in self._let_go:
+            pre_delete.connect(self._deleting, sender=sender, weak=False)
         for sender in self._targets:
             post_save.connect(self._saved, sender=sender, weak=False)
             post_delete.connect(self._deleted, sender=sender, weak=False)
@@ -116,13 +116,15 @@ class Watch:
         self._connected = True
 
     def _disconnect(self) -> None:
+        for sender in self._let_go:
+            pre_delete.disconnect(self._deleting, sender=sender)
         for sender in self._targets:
             post_save.disconnect(self._saved, sender=sender)
             post_delete.disconnect(self._deleted, sender=sender)
         for through in self._throughs:
             m2m_changed.disconnect(self._many_changed, sender=through)
 
-    # None of the three may raise into the project's ``save``.
+    # None of the four may raise into the project's ``save``.
 
     def _saved(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
         try:
@@ -139,8 +141,13 @@ class Watch:
                     note(using, label, written=None)
                 else:
                     note(using, label, deleted=(key_of(instance, attribute),))
-            for label in self._let_go.get(sender, ()):
-                note(using, label, written=None)
+        except Exception:
+            logger.exception(_NOT_NOTED, sender._meta.label)
+            self._note_models(using, sender)
+
+    def _deleting(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
+        try:
+            leaving(using).add(self._let_go[sender], instance)
         except Exception:
             logger.exception(_NOT_NOTED, sender._meta.label)
             self._note_models(using, sender)
@@ -158,27 +165,24 @@ class Watch:
             logger.exception(_NOT_NOTED, sender._meta.label)
             self._note_models(using, type(instance), model)
 
-    def _left_behind(self, sender: Model) -> set[str]:
-        """The watched models with a relation to the sender that a delete changes: SET_NULL and the like.
-
-        Only the database knows which of their rows point to the deleted one.
-        """
-        labels: set[str] = set()
+    def _left_behind(self, sender: Model) -> Iterator[LetGo]:
+        """The relations of watched models to the sender that a delete changes: SET_NULL and the like."""
         for relation in sender._meta.get_fields(include_hidden=True):
             if not isinstance(relation, models.ManyToOneRel) or relation.on_delete in _SETTING_NOTHING:
                 continue
             # Django makes this change by the base manager, which may report it with the keys of the rows.
             by_manager = sets_by_base_manager(relation.on_delete)
             queryset_class = base_queryset_class(relation.related_model._base_manager)
-            if not (by_manager and getattr(queryset_class, "reports_updates", False)):
-                labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
-        return labels
+            is_reported = by_manager and getattr(queryset_class, "reports_updates", False)
+            if not is_reported and (targets := self._targets.get(relation.related_model)):
+                yield LetGo(relation.field, tuple(targets))
 
     def _note_models(self, using: str, *senders: Model) -> None:
         """Note a change of the whole models, where the change of a row could not be noted."""
         try:
             for sender in senders:
-                for label in {label for label, _ in self._targets.get(sender, ())} | self._let_go.get(sender, set()):
+                left = [target for one in self._let_go.get(sender, ()) for target in one.targets]
+                for label in {label for label, _ in [*self._targets.get(sender, ()), *left]}:
                     note(using, label, written=None)
         except Exception:
             logger.exception("A change of %s is not pushed", senders[0]._meta.label)

@@ -10,9 +10,10 @@ from django.conf import LazySettings
 from django.db import transaction
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django import site
+from mcp_django import ModelMCP, site
 from tests.push.conftest import assert_nothing_but, watch
-from tests.shop.models import Tag
+from tests.shop.models import Gadget, Person, Tag
+from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, Peer
 
 pytestmark = pytest.mark.every_database
@@ -22,6 +23,7 @@ FLIGHTS = "db://flights/flight"
 #: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.
 JFK = "db://flights/flight/1"
 QUIET = "db://flights/airline/UA"
+GADGETS = "db://shop/gadget"
 
 
 def move(flight: Flight, origin: str) -> None:
@@ -78,6 +80,35 @@ def test_of_rows_that_are_hidden_neither_a_change_nor_a_delete_is_told(
     jfk.delete()
 
     assert watching.uris(1) == [FLIGHTS]
+
+
+class FirstOnly(ModelMCP):
+    """Shows the gadgets that were not counted."""
+
+    fields = "__all__"
+
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).filter(count=0)
+
+
+def test_a_delete_that_empties_relations_of_hidden_rows_tells_nothing_of_them(
+    admin: Peer, flights: Any, declared: Declared, touch: Callable[[], None]
+) -> None:
+    declared.model(Person, fields="__all__", use_admin=False)
+    declared.model(Gadget, FirstOnly)
+    persons = [Person.objects.create(name=name, badge=name) for name in "abcd"]
+    hidden, seen, *mixed = persons
+    for person, count in ((hidden, 1), (seen, 0), (mixed[0], 1), (mixed[1], 0)):
+        Gadget.objects.create(name="g", person=person, count=count)
+    watching = watch(admin, MODERN, GADGETS, QUIET)
+
+    hidden.delete()
+    assert_nothing_but(watching, QUIET, touch)
+    seen.delete()
+    assert watching.uris(1) == [GADGETS]
+    Person.objects.filter(pk__in=[one.pk for one in mixed]).delete()
+
+    assert watching.uris(1) == [GADGETS]
 
 
 # Rows that leave and enter.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 
 from mcp_django.core.events.changed_rows import ModelChange
-from tests.push.bulk.conftest import UNKNOWN, told, written
+from tests.push.bulk.conftest import UNKNOWN, statements, told, written
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Gizmo, Person, SpareGadget, Ware
 from tests.support.declared import Declared
@@ -103,19 +104,57 @@ def test_rows_whose_relation_a_delete_leaves_empty_are_told_by_a_base_manager_th
     assert watched.changes() == told(gadget=deleted(key), ware=written("a", "b"))
 
 
-def test_rows_whose_relation_a_delete_leaves_empty_are_told_as_their_model_otherwise(
-    watched: Heard, declared: Declared, django_assert_num_queries: Any
-) -> None:
+@pytest.fixture
+def persons(watched: Heard, declared: Declared) -> list[Person]:
+    """Each has a gadget, whose base manager tells nothing. The last gadget has nobody."""
     declared.model(Person, fields="__all__", use_admin=False)
-    person = Person.objects.create(name="a", badge="1")
-    Gadget.objects.create(name="a", person=person)
-    key = person.pk
+    persons = [Person.objects.create(name=name, badge=name) for name in "abc"]
+    for person in (*persons, None):
+        Gadget.objects.create(name="g", person=person)
     watched.events.clear()
+    return persons
 
-    person.delete()
 
-    assert watched.changes() == told(person=deleted(key), gadget=UNKNOWN)
-    assert Gadget.objects.get().person is None
+def test_rows_whose_relation_a_delete_leaves_empty_are_told_where_the_base_manager_tells_nothing(
+    watched: Heard, persons: list[Person]
+) -> None:
+    key, [gadget] = persons[0].pk, persons[0].gadgets.all()
+
+    persons[0].delete()
+
+    assert watched.changes() == told(person=deleted(key), gadget=written(gadget.pk))
+    gadget.refresh_from_db()
+    assert gadget.person is None
+
+
+def test_rows_that_a_delete_of_many_leaves_behind_are_looked_up_at_once(watched: Heard, persons: list[Person]) -> None:
+    keys = [person.pk for person in persons[:2]]
+    gadgets = Gadget.objects.filter(person__in=keys).values_list("pk", flat=True)
+    left = list(gadgets)
+
+    verbs = statements(Person.objects.filter(pk__in=keys).delete)
+
+    assert watched.changes() == told(person=deleted(*keys), gadget=written(*left))
+    assert verbs.count("SELECT") == 2
+    assert connection.execute_wrappers == []
+
+
+def test_rows_that_a_delete_leaves_behind_are_told_as_their_model_where_they_are_too_many(
+    few_keys: None, watched: Heard, persons: list[Person]
+) -> None:
+    Person.objects.all().delete()
+
+    assert watched.changes() == told(person=UNKNOWN, gadget=UNKNOWN)
+
+
+def test_a_delete_that_is_rolled_back_tells_of_no_row_that_it_would_have_left_behind(
+    watched: Heard, persons: list[Person]
+) -> None:
+    with transaction.atomic():
+        persons[0].delete()
+        transaction.set_rollback(True)
+
+    assert watched.changes() == {}
 
 
 def test_a_delete_of_what_no_relation_lets_go_is_told_alone(watched: Heard, wares: list[Ware]) -> None:
