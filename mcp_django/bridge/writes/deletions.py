@@ -93,7 +93,7 @@ class Deletion:
     def state(self) -> JSON:
         """The rows as they are, and how many others are deleted with them or lose their link."""
         return {
-            "rows": states.stored(self.rights, self.keys),
+            "rows": states.bound_to(self.rights, states.stored(self.rights, self.keys)),
             "deleted": self._counted(self._deleted),
             "unlinked": self._counted(self._unlinked),
         }

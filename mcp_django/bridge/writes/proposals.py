@@ -278,7 +278,9 @@ def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
         names = list(main.fields)
         raise InvalidQuery.one("values", f"give at least one of {', '.join(names[:20])}.")
     before = None if key is None else states.of_page(page, inlines)
-    state = None if before is None else {"values": own, **states.stored_around(before, inlines)}
+    state = None
+    if before is not None and own is not None:
+        state = {"values": states.bound_to(of_row, own, page.names), **states.stored_around(before, inlines)}
     filled = list(_fill_slugs(main, given)) if key is None else []
     # Before anything is sent, since saving a file moves it.
     proposed = {"model": main.rights.label, "id": str(key), **_plain_of(given)}

@@ -99,18 +99,35 @@ def _keys(linked: Any) -> list[str]:
     return [str(getattr(each, "pk", each)) for each in linked or ()]
 
 
-def stored(rights: ModelRights, keys: Iterable[Any]) -> JSON:
-    """What a confirmation of a change to these rows is bound to: what is stored, by their keys."""
+def stored(rights: ModelRights, keys: Iterable[Any]) -> dict[str, Values]:
+    """What is stored of these rows, by their keys."""
     model = rights.model
-    return {key: dict(one) for key, one in stored_columns(model, keys, router.db_for_write(model)).items()}
+    return dict(stored_columns(model, keys, router.db_for_write(model)))
+
+
+def bound_to(rights: ModelRights, found: Mapping[str, Values], names: Iterable[str] = ()) -> JSON:
+    """What a confirmation of a change is bound to, of what is stored.
+
+    That is what the agent may read, and what the form would write, whose fields are ``names``. That another column has
+    moved is nothing that the agent may learn, and the change is made.
+    """
+    written = (model_field(rights.model, name) for name in names)
+    bound = {column.attname for column in rights.columns.values() if not column.via}
+    bound |= {field.attname for field in written if field is not None and field.concrete and not field.many_to_many}
+    return {key: {name: value for name, value in one.items() if name in bound} for key, one in found.items()}
 
 
 def stored_around(state: State, inlines: Mapping[str, WritableInline]) -> JSON:
     """The same of its links and the rows of its inlines."""
     return {
         "links": {name: sorted(keys) for name, keys in state.links.items()},
-        "rows": {name: stored(inlines[name].rights, list(rows)) for name, rows in state.rows.items() if rows},
+        "rows": {name: _bound_rows(inlines[name], list(rows)) for name, rows in state.rows.items() if rows},
     }
+
+
+def _bound_rows(inline: WritableInline, keys: Iterable[Any]) -> JSON:
+    names = {name for one in inline.inline.forms for name in one.names}
+    return bound_to(inline.rights, stored(inline.rights, keys), names)
 
 
 # What differs.

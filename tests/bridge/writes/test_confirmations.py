@@ -264,7 +264,6 @@ def test_after_a_day_a_replay_says_what_was_done_without_the_values(
 
 CHANGES: dict[str, Callable[[Part], object]] = {
     "a column that is not named": lambda part: Part.objects.update(weight=5),
-    "a column that is not in the form": lambda part: Part.objects.update(open=False),
     "a link": lambda part: part.tags.add(Tag.objects.create(name="green")),
     "a row of an inline": lambda part: Making.objects.update(open=False),
     "a new row of an inline": lambda part: Making.objects.create(part=part, maker=Supplier.objects.get()),
@@ -332,3 +331,26 @@ def test_a_row_that_is_gone_since_the_preview_is_not_made_anew(root: Writer) -> 
 
     assert "no flights.disruption with the primary key 901" in told
     assert not Disruption.objects.exists() and not Change.objects.exists()
+
+
+def test_finding_out_that_a_hidden_column_has_moved(root: Writer, declared: Declared) -> None:
+    """A confirmation is bound to what the agent may read, and to what the form would write."""
+    editor = {"fields": ["status", "notes"], "list_display": ["number"]}
+    declared.admin(Flight, type("A", (ModelAdmin,), editor))
+    declared.model(Flight, fields=["number", "status"], consent={"delete": "preview"})
+    declared.admin(Disruption, ModelAdmin)
+    outcomes = {}
+    for key, moved, value in [("2", "tailnum", "hidden"), ("3", "number", 4711), ("4", "notes", "in the form")]:
+        for tool in ("update_record", "delete_record"):
+            asked = LATE if tool == "update_record" else {"model": "flights.flight", "ids": [key]}
+            token = token_for(root, tool, **asked)
+            Flight.objects.update(**{moved: value})
+            told = root.told(tool, **asked, confirm=token)
+            outcomes[moved, tool] = CHANGED in str(told)
+            Flight.objects.filter(pk=1).update(status="on_time")
+
+    assert outcomes == {
+        ("tailnum", "update_record"): False, ("tailnum", "delete_record"): False,
+        ("number", "update_record"): True, ("number", "delete_record"): True,
+        ("notes", "update_record"): True, ("notes", "delete_record"): False,
+    }  # fmt: skip
