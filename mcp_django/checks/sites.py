@@ -19,7 +19,7 @@ from mcp_django.checks.models import check_model
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
 from mcp_django.core.compat.admin import model_admins, served_admin_sites
-from mcp_django.core.middleware_policy import skips_middleware, unknown_middleware
+from mcp_django.core.middleware_policy import chosen_tenants, skips_middleware, unknown_middleware
 
 
 @register("mcp_django")
@@ -101,13 +101,31 @@ def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
     unknown = unknown_middleware()
     if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
         yield Warning(
-            f"WebSocket, gRPC, stdio and tasks are refused, and HTTP goes through Django: {', '.join(unknown)} may "
-            "choose a tenant or guard the site. Under ASGI a call runs in another thread, without what middleware has "
-            "set in its own thread or on a connection.",
+            f"{', '.join(unknown)} may choose a tenant or guard the site, so calls run below it: over HTTP they are "
+            "answered by Django, one in a thread, as under WSGI. WebSocket, gRPC, stdio, HTTP+SSE, push and tasks are "
+            "refused.",
             hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
             "it.",
             id="mcp_django.W002",
         )
+
+
+@register("mcp_django", deploy=True)
+def check_tenants(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Of ``check --deploy``: middleware that chooses a tenant for certain, and a site that does not."""
+    found = [] if skips_middleware() else chosen_tenants()
+    sites = [site for site in all_sites() if site.is_served and not site.has_call_context]
+    if not found or not sites:
+        return []
+    return [
+        Error(
+            f"{found[0]} chooses the tenant of a request, and the site {site.name!r} does not: agents have neither "
+            "sockets nor push nor tasks.",
+            hint="Choose the tenant in MCPSite.call_context (docs/sites.md).",
+            id="mcp_django.E032",
+        )
+        for site in sites
+    ]
 
 
 def _check_tasks(site: MCPSite) -> Iterator[CheckMessage]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from mcp_django.conf import get_conf
 
@@ -55,9 +56,23 @@ HARMLESS: Mapping[str, str] = {
 }
 
 
+#: The packages whose middleware chooses a tenant.
+_OF_TENANTS = ("django_tenants.", "tenant_schemas.")
+
+
 def unknown_middleware() -> list[str]:
     """The entries of MIDDLEWARE that may matter to an agent's call: a tenant, a database role, a list of addresses."""
     return [name for name in settings.MIDDLEWARE if name not in HARMLESS]
+
+
+def chosen_tenants() -> list[str]:
+    """The entries of MIDDLEWARE that choose a tenant for certain: those of django-tenants, and what inherits them."""
+    return [name for name in unknown_middleware() if _is_of_tenants(import_string(name))]
+
+
+def _is_of_tenants(middleware: Any) -> bool:
+    parents = middleware.__mro__ if isinstance(middleware, type) else ()
+    return any(f"{parent.__module__}.".startswith(_OF_TENANTS) for parent in parents)
 
 
 def skips_middleware() -> bool:

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
-from django.core.checks import Warning
+from django.core.checks import Warning, run_checks
 from django.db import connection, connections, models
 from django.http import HttpRequest
 from django.test import override_settings
@@ -21,6 +21,7 @@ from mcp_django.checks import check_databases, check_settings, check_sites
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Product
 from tests.support.declared import Declared
+from tests.transports import tenancy
 
 
 def test_w009_a_moment_without_an_index(declared: Declared) -> None:
@@ -59,6 +60,7 @@ def test_w002_middleware_that_sockets_would_skip() -> None:
 
     assert isinstance(message, Warning)
     assert "tenants.middleware.TenantMiddleware may choose a tenant" in message.msg
+    assert message.msg.endswith("WebSocket, gRPC, stdio, HTTP+SSE, push and tasks are refused.")
     with override_settings(MCP={"BYPASS_MIDDLEWARE": True}):
         assert messages() == []
 
@@ -339,3 +341,19 @@ def test_w021_a_proxy_whose_address_all_callers_have() -> None:
         assert all(
             "SECURE_PROXY_SSL_HEADER says that there is a proxy in front of the server" in one.msg for one in found
         )
+
+
+def test_e032_tenants_by_middleware_alone_are_no_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = type("TenantMainMiddleware", (), {"__module__": "django_tenants.middleware.main"})
+    monkeypatch.setattr(tenancy, "Heir", type("Heir", (parent,), {}), raising=False)
+    middleware = [*settings.MIDDLEWARE, "tests.transports.tenancy.Heir"]
+
+    with override_settings(MIDDLEWARE=middleware):
+        found = run_checks(tags=["mcp_django"], include_deployment_checks=True, databases=[])
+        plain = run_checks(tags=["mcp_django"], databases=[])
+    with override_settings(MIDDLEWARE=middleware, MCP={"BYPASS_MIDDLEWARE": True}):
+        bypassed = run_checks(tags=["mcp_django"], include_deployment_checks=True, databases=[])
+
+    assert [one.id for one in found if one.is_serious()] == ["mcp_django.E032"]
+    assert [one.id for one in plain] == ["mcp_django.W002"]
+    assert "mcp_django.E032" not in [one.id for one in bypassed]

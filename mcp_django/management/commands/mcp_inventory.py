@@ -191,6 +191,9 @@ def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
     if built["user"] is None:
         yield "The project declares this, whatever the database holds. --user NAME prints what that user reaches now."
     yield from _section("Models", (_model_lines(label, model) for label, model in built["models"].items()))
+    if built["below_middleware"]:
+        named = ", ".join(built["below_middleware"])
+        yield f"Calls run below {named}, and so over HTTP alone: WebSocket, gRPC, stdio, push and tasks are refused."
     cost = f", {built['tool_list']['bytes']:,} bytes in each list of tools"
     tools = built["tools"].items()
     yield from _section("Tools", ([_tool_line(name, tool, built["user"], overrides)] for name, tool in tools), cost)
