@@ -11,6 +11,7 @@ from django.contrib.admin import ModelAdmin
 from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 _local = threading.local()
 _variable: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="")
@@ -85,6 +86,16 @@ def by_schema(get_response: Get) -> Get:
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("SET search_path TO public")
+
+    return answer
+
+
+def with_zone(get_response: Get) -> Get:
+    """The zone of whoever is logged in."""
+
+    def answer(request: Any) -> HttpResponse:
+        with timezone.override("Asia/Kathmandu" if request.user.is_authenticated else None):
+            return get_response(request)
 
     return answer
 

@@ -8,21 +8,26 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.admin import ModelAdmin
 from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, connections
 from django.test import Client
 
+from mcp_django import site
+from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.core.middleware_policy import HARMLESS
 from mcp_django.models import Change, Tool
 from tests.axes import HTTP
 from tests.bridge.writes.clicking import Browser, said
-from tests.shop.models import Tag
+from tests.shop.models import Keepsake, Tag
 from tests.support.data import Users, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
+from tests.transports.gates import ENTER, Gate
 from tests.transports.tenancy import CURRENT, admin_of
+from tests.transports.test_overload import begin
 
 KINDS = list(CURRENT)
 LIST = {"name": "find_records", "arguments": {"model": "shop.tag", "fields": ["name"], "order_by": ["name"]}}
@@ -66,6 +71,36 @@ def test_over_http_each_tenant_gets_its_own_rows(tenants: str, peers: Peers, use
         assert seen == [["a:1", "a:2"], ["b:1", "b:2"], ["a:1", "a:2"]]
 
 
+@pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
+def test_many_calls_of_two_tenants_at_the_same_time_do_not_mix(tenants: str, peers: Peers, users: Users) -> None:
+    token = token_of(users.admin)
+    both = [peer_at(peers, token, tenant) for tenant in "ab"]
+    running = [begin(peer, MODERN, number, "tools/call", LIST) for number in range(12) for peer in both]  # type: ignore[arg-type]
+
+    seen = [names(one.result(60).json) for one in running]
+
+    assert seen == [["a:1", "a:2"], ["b:1", "b:2"]] * 12
+
+
+@pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_taking_all_threads_of_django_below_the_middleware(
+    tenants: str, peers: Peers, users: Users, gate: Gate, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "THREADS": 1, "QUEUE": 0}
+    peer = peer_at(peers, token_of(users.admin, "read", "actions"), "a")
+    running = begin(peer, MODERN, 1, "tools/call", ENTER)  # type: ignore[arg-type]
+    gate.wait_for_entry()
+
+    refused = begin(peer, MODERN, 2, "tools/call", LIST).result(60)  # type: ignore[arg-type]
+    gate.open()
+
+    assert refused.status == 503 and refused.json["error"]["data"]["reason"] == "OVERLOADED"
+    assert "through" in json.dumps(running.result(60).json)
+    # The place was given back.
+    assert names(peer.request(MODERN, "tools/call", LIST)) == ["a:1", "a:2"]
+
+
 @pytest.mark.parametrize("transport", ["websocket"])
 def test_a_socket_is_refused(tenants: str, peers: Peers, users: Users) -> None:
     peer = peers(token_of(users.admin))
@@ -80,6 +115,23 @@ def test_commands_are_refused_with_the_middleware_and_the_cure(tenants: str, com
 
     with pytest.raises(CommandError, match=r"does not pass tests\.transports\.tenancy\.by_thread.*call_context"):
         call_command(command, **arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_no_call_becomes_a_task_whose_worker_has_no_tenant(tenants: str) -> None:
+    problem = framework.problem(site)
+
+    assert problem is not None and "A task does not pass tests.transports.tenancy.by_thread" in problem
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_nothing_is_pushed_that_a_sweep_without_a_tenant_would_check(tenants: str, peers: Peers, users: Users) -> None:
+    peer = peer_at(peers, token_of(users.admin), "a")
+    wanted = {"notifications": {"resourceSubscriptions": ["db://shop/tag"]}}
+
+    assert "error" in peer.send(MODERN, "subscriptions/listen", wanted).json
+    assert "error" in peer.request("2025-06-18", "resources/subscribe", {"uri": "db://shop/tag"})
 
 
 # The console.
@@ -203,6 +255,31 @@ def test_a_row_with_the_same_key_and_value_in_another_schema_stays(
     finally:
         with connection.cursor() as cursor:
             cursor.execute("DROP SCHEMA tenant_a CASCADE; DROP SCHEMA tenant_b CASCADE")
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
+def test_under_atomic_requests_and_a_zone_by_the_login_nothing_is_another_row_or_moment(
+    tenants: str, peers: Peers, users: Users, declared: Declared, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """A person's zone moved the values of a change by four hours."""
+    for alias in connections:
+        monkeypatch.setitem(connections.settings[alias], "ATOMIC_REQUESTS", True)
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.transports.tenancy.with_zone"]
+    declared.admin(Keepsake, type("A", (ModelAdmin,), {"fields": ["moment"]}))
+    declared.model(Keepsake, fields="__all__", consent={"update": "ask"})
+    peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
+    row = Keepsake.objects.create(moment="2024-01-01T10:00:00Z")
+    values = {"moment": "2024-01-01T12:00:00"}
+    key = waiting(peer, "update_record", model="shop.keepsake", id=str(row.pk), values=values)
+    deleting = waiting(peer, "delete_record", model="shop.tag", ids=["a:1"])
+    person = Browser(users.admin, Host="b.example.com")
+
+    assert person.apply(key) == person.apply(deleting) == ["The change was made."]
+    row.refresh_from_db()
+    # In the zone in which the agent's call was previewed, and not in that of the person.
+    assert row.moment.isoformat() == "2024-01-01T17:00:00+00:00"
+    assert sorted(Tag.objects.values_list("name", flat=True)) == ["a:2", "b:1", "b:2"]
 
 
 # The list of what is harmless.

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.contrib.admin import AdminSite
 from django.db import models
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 
 from mcp_django.models import Call
@@ -42,8 +42,12 @@ def visible_row(admin_site: AdminSite, request: HttpRequest, model: type[models.
 
 
 def row_link(admin_site: AdminSite, row: models.Model, text: str) -> str:
-    """A link to the page of a row that the viewer may open."""
-    return format_html('<a href="{}">{}</a>', _url(admin_site, type(row), "change", row.pk), text)
+    """A link to the page of a row that the viewer may open; the text alone where the URLs lack that page."""
+    try:
+        url = _url(admin_site, type(row), "change", row.pk)
+    except NoReverseMatch:
+        return text
+    return format_html('<a href="{}">{}</a>', url, text)
 
 
 def _url(admin_site: AdminSite, model: type[models.Model], page: str, *args: Any) -> str:
