@@ -56,6 +56,7 @@ def test_a_client_that_leaves_while_middleware_holds_its_stream_leaves_no_listen
     peers: Peers, users: Any, settings: Any, serving_loop: LoopThread
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.transports.waiting.hold_back"]
+    settings.MCP = {**settings.MCP, "BYPASS_MIDDLEWARE": True}  # Otherwise there is no stream behind it.
     peer = peers(token_of(users.admin))
     assert isinstance(peer, ASGIPeer)
     peer.application = get_asgi_application()
@@ -106,6 +107,7 @@ def test_a_stream_that_middleware_wraps_in_a_response_of_its_own_is_told(
     peers: Peers, users: Any, flights: Any, settings: Any
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.transports.waiting.wrap_again"]
+    settings.MCP = {**settings.MCP, "BYPASS_MIDDLEWARE": True}  # Otherwise there is no stream behind it.
     peer = peers(token_of(users.admin))
     assert isinstance(peer, ASGIPeer)
     peer.application = get_asgi_application()

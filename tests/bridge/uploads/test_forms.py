@@ -17,6 +17,7 @@ from django.utils import timezone
 from PIL import Image
 
 from mcp_django import ModelMCP
+from mcp_django.bridge.writes.row_names import NOTHING
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import Change, Upload
 from mcp_django.server import waiting_changes
@@ -161,7 +162,7 @@ def test_a_change_that_waits_for_its_user_keeps_its_upload(root: Writer, declare
     assert told["status"] == "pending"
     assert upload.expires_at == waiting.expires_at > timezone.now() + timedelta(days=2)
     shown, digest = waiting_changes.shown(waiting)
-    assert {"field": "upload", "before": None, "after": "a.txt"} in shown["diff"]
+    assert {"field": "upload", "before": NOTHING, "after": "a.txt"} in shown["diff"]
     waiting_changes.apply(waiting, digest)
     assert Document.objects.get().upload.read() == b"abc"
 
