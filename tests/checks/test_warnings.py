@@ -357,3 +357,16 @@ def test_e032_tenants_by_middleware_alone_are_no_deployment(monkeypatch: pytest.
     assert [one.id for one in found if one.is_serious()] == ["mcp_django.E032"]
     assert [one.id for one in plain] == ["mcp_django.W002"]
     assert "mcp_django.E032" not in [one.id for one in bypassed]
+
+
+def test_w028_the_proxies_of_http_are_not_those_of_grpc() -> None:
+    counts = {}
+    for name, values in {
+        "neither": {}, "http alone": {"TRUSTED_PROXIES": 1},
+        "none": {"TRUSTED_PROXIES": 1, "GRPC_TRUSTED_PROXIES": 0},
+        "both": {"TRUSTED_PROXIES": 1, "GRPC_TRUSTED_PROXIES": 1},
+    }.items():  # fmt: skip
+        with override_settings(MCP=values):
+            counts[name] = len(of("W028"))
+
+    assert counts == {"neither": 0, "http alone": 1, "none": 0, "both": 0}

@@ -512,10 +512,10 @@ class Pick(models.Model):
 
 
 class Shift(models.Model):
-    """A row of an inline that points to a user."""
+    """A row of an inline that points to a user, whose table is made after this one."""
 
     product = models.ForeignKey(Product, models.CASCADE, related_name="shifts")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False)
     hours = models.IntegerField(default=0)
     note = models.CharField(max_length=50, blank=True)
 

@@ -240,11 +240,11 @@ def test_a_row_with_the_same_key_and_value_in_another_schema_stays(
             cursor.execute(f"DROP SCHEMA IF EXISTS tenant_{tenant} CASCADE")
             cursor.execute(f"CREATE SCHEMA tenant_{tenant}")
             cursor.execute(f"CREATE TABLE tenant_{tenant}.shop_tag (LIKE public.shop_tag INCLUDING ALL)")
-            cursor.execute(f"INSERT INTO tenant_{tenant}.shop_tag (id, name) VALUES (1, 'same')")
-        cursor.execute("INSERT INTO public.shop_tag (id, name) VALUES (1, 'same')")
+            cursor.execute(f"INSERT INTO tenant_{tenant}.shop_tag (name) VALUES ('same')")
+        cursor.execute("INSERT INTO public.shop_tag (name) VALUES ('same')")
     try:
         peer = peer_at(peers, token_of(users.admin, "read", "write"), "a")
-        key = waiting(peer, "delete_record", model="shop.tag", ids=["1"])
+        key = waiting(peer, "delete_record", model="shop.tag", ids=["same"])
         assert Browser(users.admin, Host="b.example.com").apply(key) == ["The change was made."]
         with connection.cursor() as cursor:
             found = []

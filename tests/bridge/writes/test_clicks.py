@@ -88,7 +88,7 @@ def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
 
 @pytest.mark.every_database
 @pytest.mark.parametrize("is_atomic", [True, False])
-def test_what_a_middleware_keeps_of_the_click_is_not_there_and_nor_is_its_transaction(
+def test_what_a_middleware_keeps_is_a_request_of_the_agent_and_not_the_click_nor_is_its_transaction_there(
     agent: Peer, browser: Browser, clerk: Any, declared: Declared, settings: Any,
     monkeypatch: pytest.MonkeyPatch, is_atomic: bool,
 ) -> None:  # fmt: skip
@@ -98,7 +98,7 @@ def test_what_a_middleware_keeps_of_the_click_is_not_there_and_nor_is_its_transa
 
     def look(request: Any, obj: Any) -> None:
         assert threading.get_ident() != here
-        found.append((remembering.remembered(), request.user, request.mcp.client.info["name"], request.path))
+        found.append((remembering.remembered(), request.user, request.mcp.client.name, request.path))
 
     key = updating(agent, declared, look)
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.bridge.writes.remembering.middleware"]
@@ -109,7 +109,8 @@ def test_what_a_middleware_keeps_of_the_click_is_not_there_and_nor_is_its_transa
 
     assert told == ["The change was made."]
     [(requests, user, name, path)] = found
-    assert (requests, user, name) == ([], clerk, "tests")
+    assert (user, name) == (clerk, "tests")
+    assert [(one.user, one.path) for one in requests] == [(clerk, "/mcp")] * 3
     assert "decide" not in path
     assert Flight.objects.get(pk=3).notes == "fog"
     [entry] = LogEntry.objects.filter(action_flag=CHANGE)
