@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db import connections, models
 
+from mcp_django.core.compat.connections import add_execute_wrapper, remove_execute_wrapper
 from mcp_django.core.db.column_paths import is_in
 from mcp_django.core.db.locked_rows import locked
 from mcp_django.core.events import changed_rows
@@ -39,11 +40,12 @@ class Leaving:
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._values: dict[LetGo, set[Any]] = defaultdict(set)
+        self._waits = False
 
     def add(self, relations: Iterable[LetGo], instance: models.Model) -> None:
-        wrappers: list[Any] = connections[self._alias].execute_wrappers
-        if self not in wrappers:
-            wrappers.append(self)
+        if not self._waits:
+            self._waits = True
+            add_execute_wrapper(connections[self._alias], self)
         for one in relations:
             self._values[one].add(getattr(instance, one.field.target_field.attname))
 
@@ -51,8 +53,9 @@ class Leaving:
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]
     ) -> Any:
         # Another wrapper may have sent a statement of its own in between.
-        if self in (wrappers := connections[self._alias].execute_wrappers):
-            wrappers.remove(self)
+        if self._waits:
+            self._waits = False
+            remove_execute_wrapper(connections[self._alias], self)
         values, self._values = self._values, defaultdict(set)
         for relation, of_relation in values.items():
             self._note(relation, of_relation - {None})

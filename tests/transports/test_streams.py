@@ -45,6 +45,7 @@ def test_two_hundred_streams_hold_no_database_connection(
     users: Any, peers: Peers, flights: Any, settings: Any, opened: Connections
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.transports.tenants.QueryingMiddleware"]
+    settings.MCP = {**settings.MCP, "BYPASS_MIDDLEWARE": True}  # Otherwise there is no stream behind it.
     settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "MAX_LISTENS": STREAMS}
     peer = peers(token_of(users.admin))
     assert isinstance(peer, ASGIPeer)

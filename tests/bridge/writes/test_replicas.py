@@ -45,6 +45,7 @@ def part(declared: Declared, settings: Any) -> Part:
     """A part that the replica knows as it was before, and with another row in its inline."""
     declared.admin(Supplier, Admin)
     declared.admin(Part, PartAdmin)
+    declared.model(Part, extra_fields=["weight"])
     switch_on(*(tool.name for tool in WRITE_TOOLS))
     for alias, name, is_open in (("other", "old", True), ("default", "new", False)):
         maker = Supplier(pk=1, name="Acme")
