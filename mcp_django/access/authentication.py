@@ -570,17 +570,23 @@ def _renewed(principal: Principal, found: Principal) -> Principal:
 
 def authenticate_login(request: MCPRequest) -> Principal | None:
     """The principal of the login session whose cookie the request carries. The caller has checked its Origin."""
+    login = login_request(request)
+    if login is None:
+        return None
+    principal = replace(_principal(login.user, None, request), source=Source.LOGIN)
+    note_caller(_digest_of_login(request), principal)
+    return principal
+
+
+def login_request(request: MCPRequest) -> MCPRequest | None:
+    """The request with the session of its cookie and the user of that; None where nobody is logged in."""
     key = _session_key(request)
     if not key or not key.isprintable():
         return None  # A quoted cookie may hold null characters, which PostgreSQL refuses with an error.
     probe = request.copy()
     probe.session = import_module(settings.SESSION_ENGINE).SessionStore(key.reveal())
-    user = get_user(probe)
-    if not user.is_authenticated:
-        return None
-    principal = replace(_principal(user, None, request), source=Source.LOGIN)
-    note_caller(_digest_of_login(request), principal)
-    return principal
+    probe.user = get_user(probe)
+    return probe if probe.user.is_authenticated else None
 
 
 def login_key(request: MCPRequest) -> str:

@@ -78,7 +78,7 @@ class Principal:
         """Whether somebody else than the user made the token, and may hold it, or it is another user's."""
         if self.token_id is None:
             return False
-        return not self.has_own_token or self.auth.made_by_id not in (None, self.user.pk)
+        return not self.has_own_token or self.auth.is_made_by_another
 
     @property
     def lineage(self) -> str:

@@ -81,9 +81,9 @@ class AccessTokenManager(models.Manager["AccessToken"]):
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
         only addresses and networks from which it may be used, and ``limits`` is such as ``{"calls": "60/min"}``.
-        A token of a ``grant`` has its credential line and its resource. ``made_by`` is the user who makes it: another
-        one than ``user`` cannot agree to changes in that place. Raises ValidationError for a date or a limit that is
-        not allowed, and ValueError for an unknown scope and a wrong address.
+        A token of a ``grant`` has its credential line and its resource. ``made_by`` is the user who makes it, or
+        that user's key: another one than ``user`` cannot agree to changes in that place. Raises ValidationError for a
+        date or a limit that is not allowed, and ValueError for an unknown scope and a wrong address.
         """
         now = timezone.now()
         end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
@@ -94,7 +94,7 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         token = self.create(
             user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), limits=own,
             hash=digest(plain), last_chars=plain[-_LAST_CHARS:], created_at=now, expires_at=end, grant=grant,
-            made_by=made_by,
+            made_by="" if made_by is None else str(getattr(made_by, "pk", made_by)),
             line=grant.line if grant is not None else line or uuid.uuid4(),
             resource="" if grant is None else grant.resource, client="" if grant is None else grant.client,
         )  # fmt: skip
@@ -141,11 +141,8 @@ class AccessToken(models.Model):
     )
     #: The client of the grant, which answers and lines of the audit trail may depend on.
     client = models.CharField(_("client"), max_length=255, blank=True, editable=False)
-    #: Who made it, if that is known: the user, or somebody else who may hold it.
-    made_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, related_name="+", verbose_name=_("made by"), null=True,
-        editable=False,
-    )  # fmt: skip
+    #: The key of whoever made it, which outlives that user; empty where it is not known. Somebody else may hold it.
+    made_by = models.CharField(_("made by"), max_length=100, blank=True, editable=False)
     #: The URL of the only endpoint at which it may be used (RFC 8707). Empty: at every endpoint of the project.
     resource = models.CharField(_("resource"), max_length=500, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -166,6 +163,11 @@ class AccessToken(models.Model):
 
     def __str__(self) -> str:
         return self.name or f"token {self.pk}"
+
+    @property
+    def is_made_by_another(self) -> bool:
+        """Whether somebody else than its user made it, and may hold it."""
+        return self.made_by not in ("", str(self.user_id))
 
     def is_current(self) -> bool:
         """Whether it is neither revoked nor expired, as far as this instance knows."""
@@ -206,7 +208,9 @@ class AccessToken(models.Model):
                 raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
             made, plain = sealed(AccessToken.objects.create_token(
                 user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, limits=old.limits,
-                line=old.line, expires_at=expires_at, made_by=made_by or old.made_by,
+                line=old.line, expires_at=expires_at,
+                # Whoever made the one before may hold that until it ends.
+                made_by=old.made_by if old.is_made_by_another or made_by is None else made_by,
             ))  # fmt: skip
             old._end_after(grace)
         self.revoked_at, self.expires_at = old.revoked_at, old.expires_at

@@ -45,8 +45,9 @@ def _is_like_console(name: str) -> bool:
     return len(letters) == len(_LETTERS_OF_CONSOLE) and any(alike) and all(alike)
 
 
-#: Letters and signs of which nothing is seen: fillers of Hangul, vowels of Khmer, a joiner, and the empty Braille cell.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
+#: Letters and signs of which nothing is seen: fillers of Hangul, vowels of Khmer, a joiner, the empty Braille cell, and
+#: what chooses a variant of the letter before it.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def printable(text: str) -> str:

@@ -74,8 +74,8 @@ _ABSENT: Any = object()
 
 
 def _is_no(response: Any) -> bool:
-    """Whether it is the answer of a person who has declined or closed a question."""
-    return isinstance(response, dict) and response.get("action") in ("decline", "cancel")
+    """Whether a person has declined or closed a question, or the client could not ask it."""
+    return isinstance(response, dict) and (response.get("action") in ("decline", "cancel") or "error" in response)
 
 
 def _write(exchange: Exchange, asked: InputRequired) -> str:

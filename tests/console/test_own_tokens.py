@@ -66,6 +66,19 @@ def test_staff_without_any_permission_make_a_token_that_acts_as_them() -> None:
     assert client_of(clerk).get("/admin/mcp_django/accesstoken/").status_code == 403
 
 
+def test_the_token_of_somebody_who_acts_as_its_user_and_is_deleted_since_is_not_the_users_own(users: Users) -> None:
+    support = make_staff("support")
+    browser = client_of(users.viewer)
+    session = browser.session
+    session["hijack_history"] = [str(support.pk)]
+    session.save()
+    support.delete()
+
+    browser.post(URL, new())
+
+    assert all(token.is_made_by_another for token in AccessToken.objects.all())
+
+
 def test_the_answer_shows_the_token_once_with_the_clients_and_no_cache_keeps_it(users: Users) -> None:
     answer = client_of(users.viewer).post(URL, new())
 

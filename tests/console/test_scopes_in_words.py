@@ -11,6 +11,7 @@ from django.test import RequestFactory
 
 from demo_project.flights.models import Disruption
 from mcp_django import site
+from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.models import Tool
 from mcp_django.test import MCPClient
@@ -33,21 +34,18 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def said(user: Any, scopes: list[str]) -> tuple[set[str], set[tuple[str, str]], set[str]]:
-    """The models that are read, the models and operations that are written, and the other tools, by the page."""
-    request = RequestFactory().get("/mcp/authorize")
-    request.user = user
+    """The models that are read, the models and operations that are written, and the rest, by the page."""
     reads: set[str] = set()
     writes: set[tuple[str, str]] = set()
     tools: set[str] = set()
-    for offered in describe(site, request, scopes):
-        opened = offered.opened
-        assert len(offered.items) == len({*opened.reads, *(one for of in opened.writes.values() for one in of)}) + len(
-            opened.tools
-        )
-        assert all(str(number) in offered.label for number in [len(opened.reads)] if number)
+    for scope in offered(user, *scopes):
+        opened = scope.opened
+        models = {*opened.reads, *(one for of in opened.writes.values() for one in of)}
+        assert len(scope.items) == sum(map(len, (models, opened.tools, opened.others)))
+        assert all(str(number) in scope.label for number in [len(opened.reads)] if number)
         reads |= opened.reads.keys()
         writes |= {(label, one) for one, models in opened.writes.items() for label in models}
-        tools |= opened.tools.keys()
+        tools |= opened.tools.keys() | opened.others.keys()
     return reads, writes, tools
 
 
@@ -55,6 +53,9 @@ def done(user: Any, scopes: list[str]) -> tuple[set[str], set[tuple[str, str]], 
     """The same, by calls of an agent whose token has these scopes."""
     with MCPClient(user, scopes) as client:
         listed = {tool["name"] for tool in client.list_tools()}
+        shown = [*client.list_resources(), *client.list_resource_templates()]
+        uris = {one.get("uri") or one["uriTemplate"] for one in shown} & (site.resources.keys() - {CHANGE_URI})
+        others = uris | {one["name"] for one in client.list_prompts()}
 
         def allows(tool: str, label: str) -> bool:
             if tool not in listed:
@@ -67,7 +68,30 @@ def done(user: Any, scopes: list[str]) -> tuple[set[str], set[tuple[str, str]], 
             (label, operation) for label in site.models for tool, operation in WRITING.items() if allows(tool, label)
         }
     # The last three help to write what the others write.
-    return reads, writes, listed - {*READING, *WRITING, "describe_form", "preview_change", "get_change"}
+    return reads, writes, listed - {*READING, *WRITING, "describe_form", "preview_change", "get_change"} | others
+
+
+def offered(user: Any, *scopes: str) -> Any:
+    request = RequestFactory().get("/mcp/authorize")
+    request.user = user
+    return describe(site, request, scopes)
+
+
+def test_a_scope_of_a_tool_that_is_off_says_that_it_can_change_data(users: Users) -> None:
+    scopes = ("write", "model:flights.flight:write", "tool:delete_record")
+
+    assert [one.changes_data for one in offered(users.admin, *scopes)] == [True] * 3
+
+
+def test_a_group_says_which_models_it_writes(users: Users, settings: Any) -> None:
+    switch_on(*WRITING)
+    reading = [f"model:flights.{one}:read" for one in ("flight", "airport")]
+    said = []
+    for one in ("flight", "airport"):
+        settings.MCP = {**settings.MCP, "SCOPE_GROUPS": {"sales": [*reading, f"model:flights.{one}:write"]}}
+        said += [list(group.items) for group in offered(users.admin, "sales")]
+
+    assert said == [["Airports", "Flights (create, change, delete)"], ["Airports (create, change, delete)", "Flights"]]
 
 
 @pytest.mark.parametrize("name", ["admin", "ops", "viewer"])

@@ -52,18 +52,22 @@ def test_a_program_that_registered_itself_has_no_host_and_goes_on_only_if_its_pe
     ]
 
 
-TOOLS = ["Delay statistics", "Export selected flights as CSV"]
+USES = "Use 2 tools that read; Use 3 resources and prompts"
+OTHERS = [
+    "Delay statistics", "Export selected flights as CSV", "About this data", "Departures of a day",
+    "Report on punctuality",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "expected"), [
     ("ops", [
-        "Read 6 models; Use 2 tools that read", "Which", "Airlines", "Airports", "Disruptions", "Flights", "Planes",
-        "Weather observations", *TOOLS,
+        f"Read 6 models; {USES}", "Which", "Airlines", "Airports", "Disruptions", "Flights", "Planes",
+        "Weather observations", *OTHERS,
         "Run 1 action: Mark selected flights as cancelled", "This can change data.", "Which",
         "Mark selected flights as cancelled",
     ]),
     ("viewer", [
-        "Read 3 models; Use 2 tools that read", "Which", "Airlines", "Airports", "Flights", *TOOLS,
+        f"Read 3 models; {USES}", "Which", "Airlines", "Airports", "Flights", *OTHERS,
         "Nothing that you may do at present (actions)", "This can change data.",
     ]),
 ])  # fmt: skip

@@ -216,6 +216,7 @@ def test_whatever_a_person_reads_can_be_translated(users: Users, monkeypatch: py
 
     names = {str(capfirst(one.opts.verbose_name_plural)) for one in site.models.values()}
     names |= {tool.get_title() for tool in site.tools.values()}
+    names |= {one.title for one in [*site.resources.values(), *site.prompts.values()]}
     read = {text.strip() for text in Texts(page).found}
     assert not {text for text in read if "«" not in text} - {"", "claude.ai", *names}
 
@@ -245,7 +246,8 @@ def test_a_scope_that_is_none_any_more_is_not_described(users: Users) -> None:
 
     page = Person(users.ops).open("/mcp/connected").content.decode()
 
-    assert "gone" not in page and re.search(r"<li>Read \d models; Use 2 tools that read</li>", page)
+    words = r"<li>Read \d models; Use 2 tools that read; Use 3 resources and prompts</li>"
+    assert "gone" not in page and re.search(words, page)
 
 
 def test_a_scope_is_said_in_words_with_numbers(users: Users) -> None:

@@ -58,7 +58,7 @@ def test_each_connection_is_shown_with_its_endpoint_and_disconnected_by_itself(u
 
     text = page.content.decode()
     assert f"At {RESOURCE}." in text and f"At {STAFF}." in text
-    assert re.search(r"<li>Use \d tool that reads: ", text), "of this site"
+    assert re.search(r"<li>Use \d tool that reads[;:] ", text), "of this site"
     assert "<li>read</li>" in text, "of the other one"
     assert list(Grant.objects.current().values_list("resource", flat=True)) == [RESOURCE]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json
 
+from mcp_django.access.authentication import login_request
 from mcp_django.access.throttling import throttles
 from mcp_django.access.throttling.throttles import NewValues
 from mcp_django.bridge.callers import can_own
@@ -25,6 +26,7 @@ from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of
 from mcp_django.bridge.writes.run import Run, StaleView
 from mcp_django.bridge.writes.summaries import question_of
 from mcp_django.exceptions import MissingCapability, ToolError
+from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
 from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
@@ -81,7 +83,7 @@ class Proposed(Protocol):
 
     def preview(self) -> JSON: ...
 
-    def summary(self) -> list[Line]: ...
+    def summary(self, *, values: bool) -> list[Line]: ...
 
     def for_person(self) -> JSON: ...
 
@@ -128,8 +130,9 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
     if known is not None:
         is_mine = change_rows.claim(known)
     else:
-        lines, must_wait = proposed.summary(), False
-        if proposed.consent == "ask":
+        asks, must_wait = proposed.consent == "ask", False
+        lines = proposed.summary(values=asks)
+        if asks:
             alike = change_rows.waiting_alike(exchange, operation, arguments)
             if alike is not None:
                 return answer_of(exchange, alike)
@@ -225,7 +228,7 @@ def _is_agreed(exchange: Exchange, lines: Sequence[Line], arguments: JSON) -> bo
     what is not shown whole.
     """
     question = _question(lines, arguments.get("reason"))
-    if len(question) > _MAX_QUESTION or exchange.principal.is_made_by_another:
+    if len(question) > _MAX_QUESTION or exchange.principal.is_made_by_another or _is_acted_for(exchange):
         return False
     try:
         # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.
@@ -235,6 +238,14 @@ def _is_agreed(exchange: Exchange, lines: Sequence[Line], arguments: JSON) -> bo
     if not answer.accepted:
         raise ToolError("The user did not agree. Nothing was changed.")
     return True
+
+
+def _is_acted_for(exchange: Exchange) -> bool:
+    """Whether somebody else acts as the user of a login session by which a socket was opened."""
+    if exchange.principal.source is not Source.LOGIN:
+        return False
+    login = login_request(exchange.request)
+    return login is None or len(exchange.site.persons_of(login)) > 1
 
 
 def _question(lines: Sequence[Line], reason: str | None) -> str:

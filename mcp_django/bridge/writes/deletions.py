@@ -112,7 +112,7 @@ class Deletion:
         named = row_names.names_of(self.rights, self.keys)
         return {**self.preview(), "deleted_rows": [[str(key), named.get(str(key), "")] for key in self.keys]}
 
-    def summary(self) -> list[Line]:
+    def summary(self, *, values: bool = True) -> list[Line]:
         """What is deleted, each row by its name, and what goes with it, for the person who is asked."""
         label, named = self.rights.label, row_names.names_of(self.rights, self.keys)
         lines = [Line("delete", label, str(key), named.get(str(key), "")) for key in self.keys]

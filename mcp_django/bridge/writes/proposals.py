@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,16 +17,16 @@ from django.utils.text import slugify
 from mcp_django.bridge.declared.options import Consent, Operation
 from mcp_django.bridge.resources import rules, uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
-from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
 from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, row_names, states, values
+from mcp_django.bridge.writes.deletions import Deletion
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
-from mcp_django.bridge.writes.summaries import Line, weight_of
+from mcp_django.bridge.writes.summaries import COUNTED, Line, weight_of
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
@@ -35,13 +35,15 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
-    from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-    from mcp_django.bridge.writes.fields import WritableField
     from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import FormPage, Sent
     from mcp_django.bridge.writes.states import State
     from mcp_django.exchange.requests import MCPRequest
+
+
+#: What a diff calls the change of a row → the operation.
+_CHANGES: Mapping[str, Operation] = {"add": "create", "update": "update", "delete": "delete"}
 
 
 @dataclass
@@ -102,13 +104,17 @@ class Proposal:
 
     def preview(self) -> JSON:
         """What would change. Nothing of it is kept. Raises ToolError with what is wrong."""
+        return _fitting(self._preview())
+
+    def _preview(self) -> JSON:
         named = self._named(self.key)
-        if self._is_rolled_back:
-            differing = self._saved_and_rolled_back()
-        else:
-            differing = self._diffs(self._planned(ViewRun(writes=False))[1])
+        differing = self._saved_and_rolled_back() if self._is_rolled_back else self._differing()
         found = {**named, **differing, "set_when_saved": self.set_when_saved, "adjusted": self.adjusted}
-        return _fitting({name: value for name, value in found.items() if value or name == "diff"})
+        return {name: value for name, value in found.items() if value or name == "diff"}
+
+    def _differing(self) -> JSON:
+        """What the form makes of the values, without saving it."""
+        return self._diffs(self._planned(ViewRun(writes=False))[1])
 
     @property
     def _is_rolled_back(self) -> bool:
@@ -141,51 +147,53 @@ class Proposal:
         return sent, planned, self._read_again() or planned
 
     def for_person(self) -> JSON:
-        """The preview in words: names beside keys, labels for choices, and rows of inlines by their names."""
-        shown = self.preview()
+        """The preview in words, and whole: names beside keys, labels for choices, what goes with rows of inlines."""
+        shown = self._preview()
         _say(self.rights, shown["diff"])
         for row in shown.get("rows", ()):
             rights = self.inlines[row["inline"]].rights
             row["name"] = row_names.names_of(rights, [row["pk"]]).get(row["pk"], "") if "pk" in row else ""
             _say(rights, row.get("diff", ()))
-        return shown
+        gone = self._gone_with_rows()
+        counts = {change: {one.model: one.count for one in gone if one.change == change} for change in COUNTED}
+        return {**shown, **{change: found for change, found in counts.items() if found}}
 
-    def summary(self) -> list[Line]:
-        """What was given, in words, for the person who is asked: deletions first, then what weighs most.
+    def summary(self, *, values: bool) -> list[Line]:
+        """What the form would change, in words, for the person who is asked: deletions first, then what weighs most.
 
-        Deterministic: values that the project makes on save are left out.
+        Deterministic: what the project makes anew each time is left out. Without ``values``, the rows alone.
         """
         key = "" if self.key is None else str(self.key)
-        before = {} if self.before is None else self.before.values
         name = row_names.names_of(self.rights, self.keys).get(key, "")
-        found = [self._lines(self.given.main, self.rights.label, key, name, before)]
-        for inline, given in self.given.rows.items():
-            was = {} if self.before is None else self.before.rows.get(inline, {})
-            keys = ["" if one.is_new else str(one.form.form.instance.pk) for one in given]
-            named = row_names.names_of(self.inlines[inline].rights, filter(None, keys))
-            label = self.inlines[inline].rights.label
-            found += [
-                self._lines(one, label, key, named.get(key, ""), was.get(key, {}))
-                for one, key in zip(given, keys, strict=True)
-            ]
+        about = partial(Line, self.operation, self.rights.label, key, name)
+        if not values:
+            return [about(), *self._rows_alone()]
+        first, second = self._differing(), self._differing()
+        found = [_lines(about, self.rights, _steady(first["diff"], second["diff"], self.given.main))]
+        for number, (row, again) in enumerate(zip(first["rows"], second["rows"], strict=False), 1):
+            rights, pk = self.inlines[row["inline"]].rights, row.get("pk", "")
+            named = row_names.names_of(rights, [pk]).get(pk, "") if pk else ""
+            of_row = partial(Line, _CHANGES[row["change"]], rights.label, pk, named, row=number)
+            found.append(_lines(of_row, rights, _steady(row.get("diff", ()), again.get("diff", ()))))
         ordered = sorted(found, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
-        return [line for lines in ordered for _, line in lines]
+        return [*(line for lines in ordered for _, line in lines), *self._gone_with_rows()]
 
-    def _lines(
-        self, given: filling.GivenForm, label: str, key: str, name: str, before: Mapping[str, Any]
-    ) -> list[tuple[int, Line]]:
-        """What is done to one row, each with its weight."""
-        about = partial(Line, given.operation, label, key, name)
-        if given.is_deleted or not given.values:
-            return [(0, about())]
-        found = []
-        for field_name, value in sorted(given.values.items()):
-            known, column = given.form.fields[field_name], given.form.rights.columns.get(field_name)
-            was = states.shown(column, before.get(column.attname)) if column is not None and before else None
-            said = partial(row_names.in_words, given.form.rights, field_name)
-            line = about(field_name, said(was), said(_given(known, column, value)))
-            found.append((weight_of(known.field), line))
-        return sorted(found, key=lambda one: one[0])
+    def _rows_alone(self) -> list[Line]:
+        """The rows of inlines that are given, without their values."""
+        return [
+            Line(one.operation, self.inlines[name].rights.label, "" if one.is_new else str(one.form.form.instance.pk))
+            for name, given in self.given.rows.items()
+            for one in given
+        ]
+
+    def _gone_with_rows(self) -> list[Line]:
+        """How many rows go with those of inlines that are deleted, or lose their link."""
+        lines = []
+        for name, given in self.given.rows.items():
+            gone = [one.form.form.instance for one in given if one.is_deleted]
+            if gone:
+                lines += [one for one in Deletion(self.inlines[name].rights, gone).summary() if one.change in COUNTED]
+        return lines
 
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
@@ -229,7 +237,7 @@ class Proposal:
         return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
 
     def diff_of_rows(self, after: State) -> list[JSON]:
-        return states.differing_rows(self.before, after, self.inlines)
+        return states.differing_rows(self.before, after, self.inlines, self.given.rows)
 
     @cached_property
     def set_when_saved(self) -> list[str]:
@@ -369,18 +377,28 @@ def _say(rights: ModelRights, diff: Iterable[JSON]) -> None:
             one[when] = row_names.in_words(rights, one["field"], one[when])
 
 
-def _given(known: WritableField, column: Column | None, value: Any) -> Any:
-    """A value that was given, as JSON."""
-    if isinstance(value, File):
-        return f"the file {value.name}"
-    if value is values.CLEARED:
-        return "no file"
-    if known.is_list and known.related is not None:
-        seen = visible_rows.visible_keys(known.related, value)
-        return [key for key in value if key in seen]
-    if column is not None and known.field is not None:
-        return states.shown(column, value)
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+def _lines(about: Callable[..., Line], rights: ModelRights, diff: Iterable[JSON]) -> list[tuple[int, Line]]:
+    """What is done to one row, each with its weight."""
+    said = partial(row_names.in_words, rights)
+    found = []
+    for one in sorted(diff, key=lambda one: str(one["field"])):
+        name, was = one["field"], one.get("before")
+        column = rights.columns.get(name)
+        line = about(name, said(name, was), said(name, one["after"]))
+        found.append((weight_of(column.field if column is not None else None), line))
+    return sorted(found, key=lambda one: one[0]) or [(0, about())]
+
+
+def _steady(first: Iterable[JSON], second: Iterable[JSON], given: filling.GivenForm | None = None) -> list[JSON]:
+    """The differences that the form makes each time. Of a field with another value each time: what was given."""
+    again = list(second)
+    found = [one for one in first if one in again]
+    known = {one["field"] for one in found}
+    for one in first:
+        if given is not None and one["field"] in given.values and one["field"] not in known:
+            value = given.values[one["field"]]
+            found.append({**one, "after": value if isinstance(value, bool | int | float | str | None) else str(value)})
+    return found
 
 
 def _text(value: Any) -> Any:

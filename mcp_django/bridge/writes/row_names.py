@@ -79,15 +79,27 @@ def _columns_of(rights: ModelRights) -> list[Column]:
 def _in_words(column: Column, values: Sequence[Any], *, follows: bool, is_whole: bool = False) -> list[str]:
     """The values of a column, as JSON, in words."""
     if column.field.flatchoices:
-        labels = choices_of(column)
-        return [labels.get(as_text(value), _text(value)) if value is not None else _text(None) for value in values]
+        return [_text(None) if value is None else _label(column, value) for value in values]
+    if isinstance(column.field, models.JSONField):
+        # A text and what it may be the JSON of are two values.
+        return [_text(None) if value is None else encode(value).decode() for value in values]
     if column.related is not None and follows:
         named = _names_by_target(column, [value for value in values if value is not None])
         return [_text(None) if value is None else _named(value, named.get(str(value), "")) for value in values]
     if is_whole:
         return list(map(_text, values))
-    texts = ["" if value is None else _text(value) for value in values]
+    texts = ["" if value in (None, "") else _text(value) for value in values]
     return [text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…" for text in texts]
+
+
+def _label(column: Column, value: Any) -> str:
+    """The label of a choice, with its value where the label does not tell which one it is."""
+    labels = choices_of(column)
+    label = labels.get(as_text(value))
+    if label is None:
+        return _text(value)
+    is_one = bool(label.strip()) and list(labels.values()).count(label) == 1
+    return label if is_one else f"{label} ({_text(value)})".strip()
 
 
 def _names_by_target(column: Column, values: Sequence[Any]) -> dict[str, str]:
@@ -110,4 +122,7 @@ def _named(key: Any, name: str) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return NOTHING
-    return value if isinstance(value, str) else encode(value).decode()
+    if not isinstance(value, str):
+        return encode(value).decode()
+    # So that it is not taken for no value.
+    return f'"{value}"' if value in ("", NOTHING) else value

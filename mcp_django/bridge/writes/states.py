@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from django.db import models, router
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.fields import model_field
-from mcp_django.bridge.writes.values import amount_of
+from mcp_django.bridge.writes.values import CLEARED, amount_of
 from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -21,9 +21,9 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.fields.columns import Column
     from mcp_django.bridge.resources.policy.policy import ModelRights
-    from mcp_django.bridge.writes.fields import WritableInline
+    from mcp_django.bridge.writes.fields import WritableField, WritableInline
     from mcp_django.bridge.writes.filling import GivenForm
-    from mcp_django.bridge.writes.pages import FormPage
+    from mcp_django.bridge.writes.pages import FormPage, InlineForm
     from mcp_django.bridge.writes.twin import ViewRun
 
 #: The types of JSON, by those of Python.
@@ -46,19 +46,34 @@ class State:
 
 def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
     """The state that a page shows: all columns of its row, and the rows of inlines that the agent sees."""
-    links = {name: _keys(page.form[name].initial) for name in page.names if _is_list(page.form, name)}
-    found = State(values_of(page.form.instance), links)
+    found = State(values_of(page.form.instance), _links(page.form, page.names, _initial))
     for name, inline in inlines.items():
-        shown = {str(one.row.pk): one.row for one in inline.inline.forms if one.row is not None}
-        found.rows[name] = {key: values_of(shown[key]) for key in inline.seen if key in shown}
+        shown = {str(one.row.pk): one for one in inline.inline.forms if one.row is not None}
+        found.rows[name] = {key: _values_of_row(shown[key]) for key in inline.seen if key in shown}
     return found
+
+
+def _values_of_row(one: InlineForm) -> Values:
+    return {**values_of(one.row), **_links(one.form, one.names, _initial)} if one.row is not None else {}
+
+
+def _initial(form: Any, name: str) -> Any:
+    return form[name].initial
+
+
+def _cleaned(form: Any, name: str) -> Any:
+    return form.cleaned_data.get(name)
+
+
+def _links(form: Any, names: Iterable[str], read: Callable[[Any, str], Any]) -> dict[str, list[str]]:
+    """The keys of linked rows, by the names of the fields of a form that list them."""
+    return {name: _keys(read(form, name)) for name in names if _is_list(form, name)}
 
 
 def of_run(run: ViewRun, inlines: Mapping[str, WritableInline]) -> State:
     """The state that a sent form would lead to, as far as it is known before it is saved."""
     form = run.form
-    links = {name: _keys(form.cleaned_data.get(name)) for name in form.fields if _is_list(form, name)}
-    found = State(values_of(form.instance), links)
+    found = State(values_of(form.instance), _links(form, form.fields, _cleaned))
     formsets = {formset.prefix: formset for formset in run.formsets}
     for name, inline in inlines.items():
         formset = formsets.get(inline.inline.formset.prefix)
@@ -72,7 +87,12 @@ def _planned(formset: Any) -> Iterator[tuple[str, Values]]:
     for index, form in enumerate(formset.forms):
         is_new = form.instance._state.adding
         if id(form) not in deleted and (form.has_changed() or not is_new):
-            yield (f"new {index}" if is_new else str(form.instance.pk)), values_of(form.instance)
+            yield _place_of(form, index), {**values_of(form.instance), **_links(form, form.fields, _cleaned)}
+
+
+def _place_of(form: Any, index: int) -> str:
+    """The key of the row of a form, or what stands for one that is not saved yet."""
+    return f"new {index}" if form.instance._state.adding else str(form.instance.pk)
 
 
 def values_of(row: models.Model) -> Values:
@@ -136,10 +156,15 @@ def _bound_rows(inline: WritableInline, keys: Iterable[Any]) -> JSON:
 def differences(before: State | None, after: State, rights: ModelRights) -> list[JSON]:
     """``{"field", "before", "after"}`` of each field that differs and that the agent may read."""
     found = _of_values({} if before is None else before.values, after.values, rights)
-    for name, keys in after.links.items():
-        relation = rights.relations.get(name)
-        was = [] if before is None else before.links.get(name, [])
-        if relation is None or sorted(was) == sorted(keys):
+    return [*found, *_of_links({} if before is None else before.links, after.links, rights)]
+
+
+def _of_links(before: Mapping[str, Any], after: Mapping[str, Any], rights: ModelRights) -> list[JSON]:
+    """The differences of linked rows, as far as the agent sees them."""
+    found: list[JSON] = []
+    for name, relation in rights.relations.items():
+        was, keys = before.get(name, []), after.get(name)
+        if keys is None or sorted(was) == sorted(keys):
             continue
         seen = in_order(relation.related, [*was, *keys])
         before_, after_ = ([key for key in seen if key in some] for some in (set(was), set(keys)))
@@ -154,10 +179,21 @@ def of_form_alone(given: GivenForm) -> list[JSON]:
     What the form shows in them before is left out: code of the project has taken it from anywhere.
     """
     return [
-        {"field": name, "after": value if isinstance(value, bool | int | float | str | None) else str(value)}
+        {"field": name, "after": _given(given.form.fields[name], value)}
         for name, value in given.values.items()
-        if given.form.fields[name].field is None and not isinstance(value, File)
+        if given.form.fields[name].field is None
     ]
+
+
+def _given(known: WritableField, value: Any) -> Any:
+    """A value that was given for a field of the form alone, as JSON."""
+    if isinstance(value, File):
+        return f"the file {value.name}"
+    if value is CLEARED:
+        return "no file"
+    if known.is_list and known.related is not None:
+        return in_order(known.related, _keys(value))
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def shortened(differing: list[JSON], limit: int) -> list[str]:
@@ -173,19 +209,26 @@ def shortened(differing: list[JSON], limit: int) -> list[str]:
     return list(dict.fromkeys(cut))
 
 
-def differing_rows(before: State | None, after: State, inlines: Mapping[str, WritableInline]) -> list[JSON]:
-    """``{"inline", "pk", "change", "diff"}`` of each row of an inline that differs."""
+def differing_rows(
+    before: State | None,
+    after: State,
+    inlines: Mapping[str, WritableInline],
+    given: Mapping[str, Sequence[GivenForm]],
+) -> list[JSON]:
+    """``{"inline", "pk", "change", "diff"}`` of each row of an inline that differs, or is given what is no column."""
     found: list[JSON] = []
     for name, inline in inlines.items():
         was = {} if before is None else before.rows.get(name, {})
         now = after.rows.get(name, {})
         added = [key for key in now if key not in was]
+        alone = {_place_of(one.form.form, one.index or 0): of_form_alone(one) for one in given.get(name, ())}
         # Rows that are not saved yet have no key. Of the others, code of the project may have made some.
         seen = {*inline.seen, *filter(_is_planned, added), *visible_rows.visible_keys(inline.rights, added)}
         for key in dict.fromkeys([*was, *now]):
             if key not in seen:
                 continue
-            diff = _of_values(was.get(key, {}), now.get(key, {}), inline.rights)
+            one, other = was.get(key, {}), now.get(key, {})
+            diff = [*_of_values(one, other, inline.rights), *_of_links(one, other, inline.rights), *alone.get(key, ())]
             change = "delete" if key not in now else "add" if key not in was else "update"
             if diff or change != "update":
                 named = {} if _is_planned(key) else {"pk": key}

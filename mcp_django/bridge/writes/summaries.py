@@ -6,6 +6,7 @@ a question is shown on a page.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -26,6 +27,8 @@ _MOST_BYTES = 4_000
 OTHERS = "other records"
 _VERBS = {"create": "Create one", "update": "Change", "delete": "Delete"}
 _TITLES = {"deleted": "Deleted with them:", "unlinked": "Records that lose their link:"}
+#: What is told in numbers.
+COUNTED = tuple(_TITLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Line:
     after: str = ""
     #: How many rows.
     count: int = 0
+    #: Tells apart the rows of inlines, of which new ones have no key.
+    row: int = 0
 
 
 def weight_of(field: AnyField | None) -> int:
@@ -72,7 +77,7 @@ def _texts(lines: Sequence[Line]) -> Iterator[str]:
         if counted:
             yield from ("", title, *(f"- {line.count} {_noun(line.model, line.count)}" for line in counted))
     rest = [line for line in lines if line.change in ("create", "update")]
-    for (change, model, _), of_row in groupby(rest, key=lambda line: (line.change, line.model, line.key)):
+    for (change, model, *_), of_row in groupby(rest, key=lambda line: (line.change, line.model, line.key, line.row)):
         values = list(of_row)
         yield from ("", f"{_VERBS[change]} {_noun(model, 1)}{_which(values[0])}:")
         yield from (f"- {_value(line)}" for line in values if line.column)
@@ -86,7 +91,7 @@ def _noun(label: str, count: int) -> str:
 
 
 def _who(line: Line) -> str:
-    return printable(f"{line.key}, {line.name}" if line.name else line.key)
+    return exact(f"{line.key}, {line.name}" if line.name else line.key)
 
 
 def _which(line: Line) -> str:
@@ -95,7 +100,13 @@ def _which(line: Line) -> str:
 
 def _value(line: Line) -> str:
     was = [line.before] if line.change == "update" else []
-    return f"{line.column}: {' → '.join(map(printable, [*was, line.after]))}"
+    return f"{line.column}: {' → '.join(map(exact, [*was, line.after]))}"
+
+
+def exact(text: str) -> str:
+    """The text so that no other one looks the same: each character shows, and a backslash is two."""
+    shown = printable(text.replace("\\", "\\\\"))
+    return json.dumps(shown, ensure_ascii=False) if "→" in shown else shown
 
 
 # Keeping.

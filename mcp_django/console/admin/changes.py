@@ -29,6 +29,7 @@ from mcp_django.bridge.writes import change_rows, outcomes, summaries
 from mcp_django.bridge.writes.applying import NotWaiting
 from mcp_django.bridge.writes.row_names import NOTHING
 from mcp_django.bridge.writes.run import StaleView
+from mcp_django.bridge.writes.summaries import exact
 from mcp_django.console.admin.base import FilteredAdmin
 from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
@@ -282,13 +283,13 @@ def _effect(result: JSON) -> JSON:
     return {
         "diffs": [
             {
-                "title": printable(one["title"]),
+                "title": exact(one["title"]),
                 "diff": [{name: _text(value) for name, value in each.items()} for each in one["diff"]],
             }
             for one in diffs
             if one["diff"] or one["title"]
         ],
-        "rows": [printable(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
+        "rows": [exact(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
         "notes": [printable(note) for note in result.get("notes", ())],
         "deleted": list(result.get("deleted", {}).items()),
         "unlinked": list(result.get("unlinked", {}).items()),
@@ -299,4 +300,4 @@ def _text(value: Any) -> str:
     """A value of a diff, each character of which shows as what it is."""
     if value is None:
         return NOTHING
-    return printable(value if isinstance(value, str) else encode(value).decode())
+    return exact(value if isinstance(value, str) else encode(value).decode())

@@ -10,23 +10,27 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext, ngettext_lazy
 
 from mcp_django.access.authentication import authenticate
 from mcp_django.access.permissions import using_tool
 from mcp_django.bridge.declared.options import OPERATIONS, Operation
+from mcp_django.bridge.prompts import catalog as prompts
+from mcp_django.bridge.resources import catalog as resources
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.writes.access import writable_models
+from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.tools import OperationTool, WriteTool
 from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_view
-from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, known, parse
+from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, known, of_tool, parse
 from mcp_django.exchange.token_format import is_well_formed
 
 if TYPE_CHECKING:
@@ -45,6 +49,9 @@ _WRITES: Mapping[Operation, Any] = {
 }
 
 
+_VERBS: Mapping[Operation, Any] = {"create": _lazy("create"), "update": _lazy("change"), "delete": _lazy("delete")}
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a principal with exactly some scopes may do, as the catalog of tools and the policy decide."""
@@ -55,6 +62,8 @@ class Opened:
     writes: dict[Operation, dict[str, type[Model]]]
     #: The tools that are not for models in general: actions, functions and saved queries, by name.
     tools: dict[str, BaseTool]
+    #: The titles of the project's own resources and prompts, by URI and by name.
+    others: dict[str, str]
 
     @property
     def changes_data(self) -> bool:
@@ -66,6 +75,7 @@ class Opened:
             self.reads | _without(both.reads, other.reads),
             {one: models | _without(both.writes[one], other.writes[one]) for one, models in self.writes.items()},
             self.tools | _without(both.tools, other.tools),
+            self.others | _without(both.others, other.others),
         )
 
     def in_words(self) -> list[str]:
@@ -75,6 +85,7 @@ class Opened:
         found = [
             (reads, ngettext("Read %d model", "Read %d models", reads)),
             (uses, ngettext("Use %d tool that reads", "Use %d tools that read", uses)),
+            (len(self.others), ngettext("Use %d resource or prompt", "Use %d resources and prompts", len(self.others))),
             (runs, ngettext("Run %d action", "Run %d actions", runs)),
         ]
         if all(one == sets[0] for one in sets):
@@ -89,8 +100,13 @@ class Opened:
         models = dict(self.reads)
         for written in self.writes.values():
             models |= written
-        named = [str(capfirst(models[label]._meta.verbose_name_plural)) for label in sorted(models)]
-        return [*named, *(tool.get_title() for tool in self.tools.values())]
+        named = [f"{_title(models[label])}{self._verbs(label)}" for label in sorted(models)]
+        return [*named, *(tool.get_title() for tool in self.tools.values()), *self.others.values()]
+
+    def _verbs(self, label: str) -> str:
+        """What is done to a model, beside reading it."""
+        verbs = [str(_VERBS[one]) for one, models in self.writes.items() if label in models]
+        return f" ({', '.join(verbs)})" if verbs else ""
 
 
 def _without(some: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +135,9 @@ def opened_by(site: MCPSite, request: HttpRequest, held: Set[str]) -> Opened:
                     writes[tool.operation] = _models(writable_models(rights, tool.operation))
                 elif not isinstance(tool, WriteTool):
                     tools[tool.name] = tool
-    return Opened(reads, writes, tools)
+        others = {one.uri: one.title or one.uri for one in resources.available(site, ours) if one.uri != CHANGE_URI}
+        others |= {one.prompt.name: one.title or one.prompt.name for one in prompts.available(exchange)}
+    return Opened(reads, writes, tools, others)
 
 
 def _models(found: Iterable[ModelRights]) -> dict[str, type[Model]]:
@@ -137,6 +155,8 @@ class OfferedScope:
     opened: Opened
     #: Whether its box starts ticked.
     is_ticked: bool
+    #: Whether it opens what changes data, now or once an administrator has switched that on.
+    may_change: bool
 
     @property
     def items(self) -> Sequence[str]:
@@ -146,7 +166,7 @@ class OfferedScope:
     @property
     def changes_data(self) -> bool:
         """Whether it lets the client change data."""
-        return self.opened.changes_data or self.name in (ACTIONS, WRITE)
+        return self.opened.changes_data or self.may_change
 
 
 def describe(
@@ -164,8 +184,17 @@ def describe(
     for name in names:
         held = expand([name])
         own = opened(held).and_beside(opened(held | reading), opened(reading))
-        found.append(OfferedScope(name, _label(site, name, own), own, name in ticked))
+        found.append(OfferedScope(name, _label(site, name, own), own, name in ticked, _may_change(site, held)))
     return found
+
+
+def _may_change(site: MCPSite, held: Set[str]) -> bool:
+    changing = {of_tool(name) for name, tool in site.tools.items() if tool.may_change}
+    return any(one in (ACTIONS, WRITE) or one.endswith(f":{WRITE}") or one in changing for one in held)
+
+
+def _title(model: type[Model]) -> str:
+    return str(capfirst(model._meta.verbose_name_plural))
 
 
 def _label(site: MCPSite, name: str, opened: Opened) -> str:

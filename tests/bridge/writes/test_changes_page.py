@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
@@ -304,6 +305,22 @@ def test_why_a_change_cannot_be_made_any_more_is_text_without_what_is_hidden(
     assert "The form of the admin does not accept this." in page and "<script>" not in page.split("errornote")[1][:500]
     assert told == ["The records have changed since you opened this page. Look at the change again."]
     assert state_of(key) == "waiting" and Flight.objects.get(pk=1).notes == "note 0"
+
+
+def test_a_value_in_why_a_change_failed_is_not_shown_to_whoever_may_view_all(
+    root: Writer, own: Browser, viewer_of_all: Browser, declared: Declared
+) -> None:
+    class Editor(ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes"]
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            raise ValidationError({"notes": f"{obj.notes} is not liked"})
+
+    declared.admin(Flight, Editor)
+    key = waiting(root)
+    own.apply(key)
+
+    assert HIDDEN not in text_of(viewer_of_all.page(key))
 
 
 def test_what_the_page_was_shown_as_tells_nothing_of_hidden_values(root: Writer, own: Browser, settings: Any) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.models import DELETION, LogEntry
+from django.test import Client
 
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
+from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import AccessToken, Change
 from tests.axes import PUSHING
 from tests.bridge.writes.conftest import ALL_SCOPES
 from tests.console.visiting import client_of
 from tests.shop.models import Product, Shift
-from tests.support.data import Users, make_staff, token_of
+from tests.support.data import Users, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, Message, Peer, Peers
+from tests.support.sockets import Socket
 from tests.support.talking import Answerer, Talk, accept, call, talk
 
 #: The revisions in which a server can ask.
@@ -278,7 +282,7 @@ def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(asker:
     said = confirmed(asker, MODERN, "create_record", accept(), model="shop.product", values={"name": "cup"})
 
     assert answer_of(said)["status"] == "applied"
-    assert questions(said) == ["Create one product:\n- name: cup"]
+    assert questions(said) == ["Create one product:\n- stock: 0\n- name: cup"]
     assert Product.objects.get().name == "cup"
 
 
@@ -399,16 +403,17 @@ def test_the_same_proposal_again_gets_the_answer_of_the_one_that_waits(mute: Pee
 
 def test_an_accept_with_the_state_of_a_question_that_was_declined(asker: Peer, flights: Any) -> None:
     arguments = previewed(asker, MODERN, "delete_record", model=FLIGHT, ids=["3"])
-    for no in ("decline", "cancel"):
+    closed: list[Message] = [{"action": "decline"}, {"action": "cancel"}, {"error": {"code": -1, "message": "x"}}]
+    for no in closed:
         state = call(asker, "delete_record", MODERN, None, **arguments).answer["result"]["requestState"]
 
-        def say(action: str, state: str = state) -> Talk:
-            answers = {"consent": {"action": action, **({"content": {}} if action == "accept" else {})}}
+        def say(answer: Message, state: str = state) -> Talk:
+            answers = {"consent": answer}
             params = {"name": "delete_record", "arguments": arguments, "inputResponses": answers, "requestState": state}
             return talk(asker, MODERN, "tools/call", params)
 
         assert [refusal_of(say(no)) for _ in range(2)] == ["The user did not agree. Nothing was changed."] * 2
-        assert say("accept").answer["error"]["data"]["reason"] == "INVALID_REQUEST_STATE"
+        assert say({"action": "accept", "content": {}}).answer["error"]["data"]["reason"] == "INVALID_REQUEST_STATE"
         assert Flight.objects.filter(pk=3).exists()
 
 
@@ -426,6 +431,59 @@ def test_agreeing_in_the_place_of_the_user_for_whom_one_has_made_a_token(
         assert answer_of(said)["status"] == status
         assert len(questions(said)) == (status == "applied")
         Change.objects.all().delete()
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+@pytest.mark.parametrize("behind", [{"hijack_history": ["2"]}, {"exit_users_pk": [[2, "b"]]}])
+def test_agreeing_over_a_socket_as_the_user_whom_one_impersonates(
+    users: Users, peers: Peers, flights: Any, settings: Any, behind: Message, transport: str
+) -> None:
+    settings.MCP = {**settings.MCP, "DEFAULT_SCOPES": ["read", "write"]}
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    browser = client_of(users.admin)
+    session = browser.session
+    session.update(behind)
+    session.save()
+    headers = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}", "Origin": "http://localhost"}
+
+    said = confirmed(_socket(peers, headers), MODERN, "delete_record", accept(), model=FLIGHT, ids=["3"])
+
+    assert answer_of(said)["status"] == "pending"
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_agreeing_by_a_ticket_of_a_token_that_its_user_has_rolled_since(
+    users: Users, peers: Peers, flights: Any, transport: str
+) -> None:
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    old, plain = AccessToken.objects.create_token(user=users.admin, scopes=ALL_SCOPES, made_by=users.ops)
+    old.roll(grace=timedelta(hours=1), made_by=users.admin)
+    ticket = Client().post("/mcp/ticket", headers={"authorization": f"Bearer {plain}"}).json()["ticket"]
+    peer = _socket(peers, {}, query=f"ticket={ticket}")
+
+    said = confirmed(peer, MODERN, "delete_record", accept(), model=FLIGHT, ids=["4"])
+
+    assert answer_of(said)["status"] == "pending"
+
+
+def _socket(peers: Peers, headers: dict[str, str], query: str = "") -> Peer:
+    peer: Any = peers(None)
+    peer.capabilities = {"elicitation": {}}
+    peer._connect = lambda: Socket(peer.loop, peer.application, headers, query=query)
+    made: Peer = peer
+    return made
+
+
+def test_agreeing_by_a_token_whose_maker_is_deleted(mute: Peer, peers: Peers, users: Users, flights: Any) -> None:
+    maker = make_staff("maker")
+    _, token = AccessToken.objects.create_token(user=users.admin, scopes=ALL_SCOPES, made_by=maker)
+    maker.delete()
+    peer = peers(token)
+    peer.capabilities = {"elicitation": {}}
+
+    said = confirmed(peer, MODERN, "delete_record", accept(), model=FLIGHT, ids=["3"])
+
+    assert answer_of(said)["status"] == "pending"
 
 
 # The old revisions, in which nobody can be asked.

@@ -460,6 +460,31 @@ def test_a_row_that_the_change_takes_out_of_sight_is_changed_and_shown_as_it_was
     assert "no flights.flight" in ops.refused("update_record", model="flights.flight", id="1", values={"origin": "JFK"})
 
 
+def test_hidden_rows_in_a_list_of_rows_that_the_form_alone_has(root: Writer, declared: Declared) -> None:
+    class SupplierForm(forms.ModelForm):  # type: ignore[type-arg]
+        pieces = forms.ModelMultipleChoiceField(Part.objects.all(), required=False)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            if self.instance.pk:
+                self.initial["pieces"] = list(self.instance.parts.all())
+
+    class Parts(ModelAdmin[Part]):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).filter(open=True)
+
+    declared.admin(Supplier, type("A", (ModelAdmin,), {"fields": ["name", "pieces"], "form": SupplierForm}))
+    declared.admin(Part, Parts)
+    supplier = Supplier.objects.create(name="S")
+    for key, is_open in ((11, True), (666, False)):
+        Part.objects.create(pk=key, name="p", supplier=supplier, open=is_open)
+    Part.objects.create(pk=12, name="p")
+
+    shown = root.ask("update_record", model="shop.supplier", id=str(supplier.pk), values={"pieces": {"add": ["12"]}})
+
+    assert "12" in str(shown["diff"]) and "666" not in str(shown["diff"])
+
+
 def test_choices_and_initial_values_are_given_only_as_far_as_they_are_seen(
     root: Writer, declared: Declared, suppliers: dict[str, Supplier]
 ) -> None:
