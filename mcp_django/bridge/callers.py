@@ -66,13 +66,18 @@ def principal_of(task: Task | Change, request: MCPRequest) -> Principal:
 def origin_of(request: MCPRequest) -> JSON:
     """The parts of a request that are stored: enough to make a similar request, and no credentials."""
     meta = {name: value for name, value in request.META.items() if isinstance(value, str) and _is_kept(name)}
-    return {"path": request.path, "scheme": request.scheme, "meta": meta, "is_of_http": request.is_of_http}
+    if request.is_below_middleware:
+        meta["SCRIPT_NAME"] = request.mount
+    road = {"is_of_http": request.is_of_http, "is_below_middleware": request.is_below_middleware}
+    return {"path": request.path, "scheme": request.scheme, "meta": meta, **road}
 
 
-def request_from(origin: Mapping[str, Any], attributes: Mapping[str, Any] | None = None) -> MCPRequest:
+def request_from(
+    origin: Mapping[str, Any], attributes: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None
+) -> MCPRequest:
     """A request like the one that is stored, with what the project's middleware has set on a request like it."""
     path, scheme = origin["path"], origin["scheme"]
-    return MCPRequest(path=path, scheme=scheme, meta=origin["meta"], attributes=attributes or {})
+    return MCPRequest(path=path, scheme=scheme, meta={**origin["meta"], **(meta or {})}, attributes=attributes or {})
 
 
 def _is_kept(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ HARMLESS: Mapping[str, str] = {
     "django.contrib.messages.middleware.MessageMiddleware": "messages on pages",
     "django.contrib.redirects.middleware.RedirectFallbackMiddleware": "redirects in the place of a 404",
     "django.contrib.sessions.middleware.SessionMiddleware": "the session of a browser",
-    "django.contrib.sites.middleware.CurrentSiteMiddleware": "request.site, which is looked up by the host",
+    "django.contrib.sites.middleware.CurrentSiteMiddleware": "request.site, which our requests look up too",
     "django.middleware.cache.FetchFromCacheMiddleware": "pages that are asked for by GET",
     "django.middleware.cache.UpdateCacheMiddleware": "pages that are asked for by GET",
     "django.middleware.clickjacking.XFrameOptionsMiddleware": "a header of pages",
@@ -54,6 +55,19 @@ HARMLESS: Mapping[str, str] = {
     "wagtail.contrib.redirects.middleware.RedirectMiddleware": "redirects in the place of a 404",
     "whitenoise.middleware.WhiteNoiseMiddleware": "static files",
 }
+
+
+#: The headers of a client that are sent again when a request like it is made.
+SENT_AGAIN = (
+    "HTTP_HOST", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED",
+    "HTTP_ACCEPT_LANGUAGE", "HTTP_USER_AGENT", "HTTP_X_REQUEST_ID", "HTTP_TRACEPARENT",
+)  # fmt: skip
+OF_SERVER = ("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME")
+#: What else each request has.
+_OF_REQUEST = (
+    *SENT_AGAIN, *OF_SERVER, "REQUEST_METHOD", "PATH_INFO", "CONTENT_LENGTH", "CONTENT_TYPE", "REMOTE_HOST",
+    "REMOTE_PORT", "SERVER_PROTOCOL", "SERVER_SOFTWARE", "GATEWAY_INTERFACE", "RAW_URI", "REQUEST_URI",
+)  # fmt: skip
 
 
 #: The packages whose middleware chooses a tenant.
@@ -85,13 +99,23 @@ def runs_below(has_call_context: bool) -> bool:
 
     There a call has what the middleware has set: in a thread, in a context, on a connection, or on the request.
     """
-    return bool(unknown_middleware()) and not get_conf().BYPASS_MIDDLEWARE and not has_call_context
+    return not skips_middleware() and not has_call_context
 
 
-def request_problem(request: Any, *, has_call_context: bool) -> str | None:
-    """Why a request that was made again may lack what middleware sets: it looked into the session of a login."""
-    was_asked = getattr(request.session, "was_asked", False) if hasattr(request, "session") else False
-    return "session" if was_asked and runs_below(has_call_context) else None
+def withheld_of(meta: Mapping[str, Any]) -> list[str]:
+    """The names in META that a request like it lacks when it is made again. META may hold the process's environment."""
+    names = (name for name, value in meta.items() if isinstance(value, str) and value)
+    return sorted(name for name in names if name not in _OF_REQUEST and name not in os.environ)
+
+
+def why_no_push(has_call_context: bool) -> str:
+    """Why a request that is answered in its own thread can offer no push, in words for a client."""
+    if runs_below(has_call_context):
+        return "This server answers below the middleware of its project, and pushes nothing (mcp_django.W002)."
+    return (
+        "This server runs under WSGI, which cannot push. Serve the project with an ASGI server (daphne or uvicorn) to "
+        "offer subscriptions."
+    )
 
 
 def socket_problem(has_call_context: bool, entry_point: str = "a socket") -> str | None:

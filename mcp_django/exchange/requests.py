@@ -8,8 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote_plus, urlsplit
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.contrib.sites.shortcuts import get_current_site
 from django.http import HttpRequest, QueryDict
+from django.urls import get_script_prefix
 from django.utils.datastructures import MultiValueDict
 from django.utils.functional import cached_property
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_django.exchange.site import Site
 
 _LONGEST_KNOWN_NAME = 64
+_OF_SITES = "django.contrib.sites.middleware.CurrentSiteMiddleware"
 
 #: Attributes of a request that belong to one HTTP exchange and are not carried over from it.
 _OWN = frozenset(
@@ -39,13 +43,22 @@ _OWN = frozenset(
         "authorization",
         "cookie",
         "tickets",
+        "is_below_middleware",
         "is_of_http",
+        "mount",
         "mcp",
         "mcp_fresh",
         "supposed",
         "used_tool",
     }
 )
+
+
+#: How attributes begin that Django, its admin and this package set for themselves; projects use others, as ``_tenant``.
+_PRIVATE = (
+    "_acached_user", "_body", "_cached_user", "_dont_enforce_csrf", "_encoding", "_files", "_mcp", "_messages", "_post",
+    "_read_started", "_stream", "_upload_handlers", "__",
+)  # fmt: skip
 
 
 #: What every request of Django has: pages of the admin, which actions may answer with, ask for SCRIPT_NAME.
@@ -110,6 +123,10 @@ class MCPRequest(BareRequest):
     cookie: Secret
     #: Whether it came over HTTP, so that a request like it may pass the project's middleware.
     is_of_http = False
+    #: Whether it has passed the project's middleware.
+    is_below_middleware = False
+    #: The part of the path below which the project is mounted, whatever middleware says in SCRIPT_NAME.
+    mount = ""
     #: The tickets in the URL of a socket that is being opened.
     tickets: Sequence[Secret] = ()
 
@@ -123,6 +140,13 @@ class MCPRequest(BareRequest):
         self.authorization = _secret(self.META.pop(AUTHORIZATION, _NOTHING))
         self.cookie = _secret(self.META.pop(COOKIE, _NOTHING))
         self.user = AnonymousUser()
+
+    @cached_property
+    def site(self) -> Any:  # type: ignore[override]
+        """The site of the host, where CurrentSiteMiddleware would have set it."""
+        if _OF_SITES not in settings.MIDDLEWARE:
+            raise AttributeError("site")
+        return get_current_site(self)
 
     @cached_property
     def GET(self) -> QueryDict:  # type: ignore[override]
@@ -152,7 +176,8 @@ class MCPRequest(BareRequest):
     def copy(self) -> MCPRequest:
         """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
         made = MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
-        made.authorization, made.cookie, made.is_of_http = self.authorization, self.cookie, self.is_of_http
+        for name in ("authorization", "cookie", "is_of_http", "is_below_middleware", "mount"):
+            setattr(made, name, getattr(self, name))
         return made
 
     def with_credentials(self) -> MCPRequest:
@@ -167,14 +192,15 @@ class MCPRequest(BareRequest):
         """The attributes that the project's middleware and hooks have set."""
         own = vars(self)
         # Mostly none is left: the difference of two sets is the fastest way to see it.
-        return {name: own[name] for name in own.keys() - _OWN if not name.startswith("_")}
+        return {name: own[name] for name in own.keys() - _OWN if not name.startswith(_PRIVATE)}
 
 
 def from_view(request: HttpRequest) -> MCPRequest:
     """From the request of a Django view, with the attributes that the project's middleware has set: a tenant, say."""
-    attributes = {key: value for key, value in vars(request).items() if key not in _OWN and not key.startswith("_")}
+    attributes = {key: one for key, one in vars(request).items() if key not in _OWN and not key.startswith(_PRIVATE)}
     made = MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
-    made.is_of_http = True
+    made.is_of_http = made.is_below_middleware = True
+    made.mount = get_script_prefix().rstrip("/")
     return made
 
 

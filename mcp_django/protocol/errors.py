@@ -342,13 +342,6 @@ class FailuresThrottled(Throttled):
 class PushUnavailable(MethodNotFound):
     reason = "PUSH_UNAVAILABLE"
 
-    def __init__(self, method: str) -> None:
-        super().__init__(
-            method,
-            "This server runs under WSGI, which cannot push. Serve the project with an ASGI server "
-            "(daphne or uvicorn) to offer subscriptions.",
-        )
-
 
 class Unauthenticated(MCPError):
     """The request has no valid credentials. ``challenge`` is the value of WWW-Authenticate."""

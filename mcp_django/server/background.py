@@ -21,6 +21,7 @@ from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tasks import task_rows
 from mcp_django.bridge.tasks.task_answers import TaskAnswers
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
 from mcp_django.exchange.cancellation import RUNNING, Cancellation
@@ -161,12 +162,17 @@ def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tupl
 
 def _exchange(task: Task, cancellation: Cancellation, set_message: Callable[[str], None]) -> Exchange:
     """An exchange like that of the request that created the task. Raises TaskRefused."""
+    site = _site(task.site)
+    problem = socket_problem(site.has_call_context, "A task")
+    if problem is not None:  # Its middleware came after the task.
+        logger.error("A task was refused: %s", problem)
+        raise TaskRefused
     request = request_from(from_json(task.origin))
     principal = principal_of(task, request)
     params = from_json(task.params)
     _, capabilities = envelope.read_envelope(params)
     return TaskExchange(
-        site=_site(task.site),
+        site=site,
         principal=principal,
         revision=task.revision,
         method="tools/call",

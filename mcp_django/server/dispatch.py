@@ -18,6 +18,7 @@ from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.results import done_result, error_result
 from mcp_django.conf import get_conf
+from mcp_django.core.middleware_policy import why_no_push
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -179,7 +180,7 @@ def find_method(exchange: Exchange) -> Method:
     if method.needs_tasks and not is_offered(exchange.site):
         raise MethodNotFound(name)
     if method.needs_push and not exchange.connection.push:
-        raise PushUnavailable(name)
+        raise PushUnavailable(name, why_no_push(exchange.site.has_call_context))
     return method
 
 

@@ -8,7 +8,7 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
@@ -26,10 +26,10 @@ from mcp_django.bridge.writes import applying, outcomes
 from mcp_django.bridge.writes.applying import NotWaiting
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
-from mcp_django.core.compat.inner_requests import run_below_middleware
-from mcp_django.core.middleware_policy import request_problem, socket_problem
+from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
+from mcp_django.core.middleware_policy import runs_below, socket_problem, unknown_middleware
 from mcp_django.core.running.deadlines import deadlines
-from mcp_django.core.running.own_thread import in_own_thread
+from mcp_django.core.running.own_thread import TooLate, in_own_thread_if_it_begins
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
@@ -51,10 +51,15 @@ _GONE = (
 )
 
 
-_BY_SESSION = (
-    "The project's middleware looks into the login session, which an agent does not have, so it is not known for whom "
-    "the change would be made. Do the work of that middleware in MCPSite.call_context."
+_LACKING = (
+    "The project's middleware looks into {what}, which {why}, so it is not known for whom the change would be made. Do "
+    "the work of that middleware in MCPSite.call_context."
 )
+_BUSY = (
+    "The project's middleware waits for something that this page holds, such as a lock on a row, so it did not come to "
+    "the change. Do the work of that middleware in MCPSite.call_context."
+)
+_UNDONE = "The project's middleware has undone the change after it was made (status {status})."
 _NOT_LET_IN = "The project's middleware did not let the agent in (status {status}), as in a call."
 
 
@@ -73,12 +78,20 @@ def shown(change: Change) -> tuple[JSON, str]:
 
     It is the preview, with names beside keys and labels for choices, and ``deleted_rows`` by their names.
     """
-    return in_own_thread(partial(_as_its_agent, change, _show, is_call=False))
+    return _below_middleware(partial(_as_its_agent, change, _show, is_call=False))
 
 
 def apply(change: Change, digest: str) -> JSON:
     """Make the change whose user was shown what the digest names. Raises CannotApply, StaleView and NotWaiting."""
-    return in_own_thread(partial(_as_its_agent, change, partial(applying.apply_waiting, shown=digest), is_call=True))
+    run = partial(applying.apply_waiting, shown=digest)
+    return _below_middleware(partial(_as_its_agent, change, run, is_call=True))
+
+
+def _below_middleware(run: Callable[[Callable[[], None]], T]) -> T:
+    try:
+        return in_own_thread_if_it_begins(run, get_conf().REQUEST_SECONDS or None)
+    except TooLate:
+        raise CannotApply(_BUSY) from None
 
 
 def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
@@ -86,16 +99,19 @@ def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
     return proposed.for_person(), applying.shown_as(proposed)
 
 
-def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_call: bool) -> T:
+def _as_its_agent(
+    change: Change, run: Callable[[Exchange, Change], T], begin: Callable[[], None], *, is_call: bool
+) -> T:
     """Run it as in a call of the agent, below the project's middleware, with the rights that the agent has now."""
     origin = from_json(change.origin)
     site = next((site for site in all_sites() if site.name == change.site), None)
     if site is None:
         raise CannotApply(_GONE)
-    if not origin.get("is_of_http", True):
-        problem = socket_problem(site.has_call_context, "A change that was proposed over stdio or gRPC")
+    if not _passes_middleware(origin):
+        problem = socket_problem(site.has_call_context, "A change that was proposed beside HTTP, or past MIDDLEWARE,")
         if problem is not None:
             raise CannotApply(problem)
+        begin()
         return _in_a_call(change, site, request_from(origin), run, is_call=is_call)
     found: list[T] = []
     errors: list[BaseException] = []
@@ -106,23 +122,41 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
         except TaskRefused:
             return AnonymousUser()
 
-    def view(request: Any) -> None:
+    def view(request: Any, added: Mapping[str, Any], lacking: Collection[str]) -> None:
         try:
-            if request_problem(request, has_call_context=site.has_call_context) is not None:
-                raise CannotApply(_BY_SESSION)
-            ours = request_from(origin, from_view(request).attributes())
+            begin()
+            if lacking and runs_below(site.has_call_context):
+                raise CannotApply(_LACKING.format(**_words(min(lacking))))
+            ours = request_from(origin, from_view(request).attributes(), added)
             # Middleware may choose a zone by the login, which the call did not have.
             with timezone.override(origin.get("zone")):
                 found.append(_in_a_call(change, site, ours, run, is_call=is_call))
         except BaseException as error:  # noqa: BLE001 - no middleware may answer it
             errors.append(error)
 
-    response = run_below_middleware(origin["path"], origin["scheme"], origin["meta"], user, view)
+    status, was_reached = run_below_middleware(origin, user, view)
     if errors:
         raise errors[0]
-    if response is not None:
-        raise CannotApply(_NOT_LET_IN.format(status=response.status_code))
+    if not was_reached:
+        raise CannotApply(_NOT_LET_IN.format(status=status))
+    if is_call and outcomes.waits(Change.objects.get(pk=change.pk)):
+        raise CannotApply(_UNDONE.format(status=status))
     return found[0]
+
+
+def _passes_middleware(origin: JSON) -> bool:
+    """Whether a change is made below the project's middleware: as the call was, and where nothing is lost by it."""
+    is_of_http: bool = origin.get("is_of_http", True)
+    return bool(origin.get("is_below_middleware", is_of_http)) or (is_of_http and not unknown_middleware())
+
+
+def _words(name: str) -> JSON:
+    """What middleware has looked for in vain, in words, and why it is not there."""
+    if name == SESSION:
+        return {"what": "the login session", "why": "an agent does not have"}
+    header = name.removeprefix("HTTP_").replace("_", "-").title() if name.startswith("HTTP_") else name
+    what = "the query of the URL" if name == "QUERY_STRING" else f"{header} of the agent's request"
+    return {"what": what, "why": "is not kept"}
 
 
 def _in_a_call(

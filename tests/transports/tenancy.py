@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
-from django.db import connection
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -109,13 +110,74 @@ CURRENT: Mapping[str, Callable[[Any], str]] = {
 }
 
 
+def by_header(get_response: Get) -> Get:
+    def answer(request: Any) -> HttpResponse:
+        request.tenant = request.headers.get("X-Tenant", "")
+        return get_response(request)
+
+    return answer
+
+
+def by_private_attribute(get_response: Get) -> Get:
+    def answer(request: Any) -> HttpResponse:
+        request._tenant = _of(request)
+        return get_response(request)
+
+    return answer
+
+
+def by_meta(get_response: Get) -> Get:
+    def answer(request: Any) -> HttpResponse:
+        request.META["TENANT"] = _of(request)
+        return get_response(request)
+
+    return answer
+
+
+class ByHeir(AuthenticationMiddleware):
+    """A tenant that is chosen where the user is."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        _local.tenant = _of(request)
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        _local.tenant = ""
+        return response
+
+
+def rolling_back(get_response: Get) -> Get:
+    """A transaction around each request, which is undone where it made a change of an agent."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        with transaction.atomic():
+            response = get_response(request)
+            transaction.set_rollback(not request.path.startswith("/admin/") and not request.META.get("CONTENT_TYPE"))
+        return response
+
+    return answer
+
+
+def _attribute(request: Any) -> str:
+    return str(getattr(request, "tenant", "") or getattr(request, "site", ""))
+
+
+#: Kinds that need something of a request that is not simply there when one like it is made.
+ODD: Mapping[str, Callable[[Any], str]] = {
+    "by_header": _attribute,
+    "by_private_attribute": lambda request: getattr(request, "_tenant", ""),
+    "by_meta": lambda request: request.META.get("TENANT", ""),
+    "ByHeir": lambda _: getattr(_local, "tenant", ""),
+}
+
+
 def admin_of(kind: str) -> type[ModelAdmin[Any]]:
     class TagAdmin(ModelAdmin):  # type: ignore[type-arg]
         fields = ("name",)
         list_display = ("name",)
 
         def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-            tenant = CURRENT[kind](request) if kind in CURRENT else getattr(request, "tenant", "")
+            tenant = {**CURRENT, **ODD}.get(kind, _attribute)(request)
             return super().get_queryset(request).filter(name__startswith=f"{tenant}:" if tenant else "")
 
     return TagAdmin

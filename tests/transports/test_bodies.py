@@ -16,6 +16,7 @@ from mcp_django.exchange.token_format import new_token
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.transports.http import bodies
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, BodyMemory
+from mcp_django.transports.http.incoming import ReadBody
 from tests.end_to_end.servers import wait_for
 from tests.support.challenges import NEEDED, own_part
 from tests.support.data import Users, token_of
@@ -325,3 +326,45 @@ def test_one_body_fits_however_little_memory_there_is(settings: Any) -> None:
 
     with pytest.raises(Overloaded):
         memory.take("user:1", 1)
+
+
+# Bodies that are read before Django's handler asks for them.
+
+
+@pytest.mark.parametrize("sizes", [(0,), (5,), (7, 0, 9), (300_000, 300_000), (20_000,) * 40])
+def test_a_body_that_was_read_is_given_to_django_as_it_came(sizes: tuple[int, ...]) -> None:
+    parts = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+    last = {"type": "http.disconnect"}
+    events: list[Any] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    events[-1]["more_body"] = False
+    events.append(last)
+
+    async def receive() -> Any:
+        return events.pop(0)
+
+    async def read_again() -> bytes:
+        found, more = b"", True
+        async with ReadBody(receive) as body:
+            await body.read(None)
+            while more:
+                event = await body.receive()
+                found, more = found + event["body"], event["more_body"]
+            assert await body.receive() is last
+        return found
+
+    assert asyncio.run(read_again()) == b"".join(parts)
+
+
+def test_a_body_over_the_limit_is_not_read_to_its_end() -> None:
+    sent: list[int] = []
+
+    async def receive() -> Any:
+        sent.append(1)
+        return {"type": "http.request", "body": b"x" * 300_000, "more_body": True}
+
+    async def read() -> int:
+        async with ReadBody(receive) as body:
+            await body.read(500_000)
+            return len(sent)
+
+    assert asyncio.run(read()) == 2

@@ -12,6 +12,7 @@ from django.utils import timezone
 from mcp_django.core.events.controls import ControlKind, named
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.events.transaction import note_control
+from mcp_django.core.middleware_policy import why_no_push
 from mcp_django.models import CallStream, Session
 from mcp_django.push.sessions.session_rows import remembered
 from tests.axes import HTTP, PUSHING
@@ -262,7 +263,7 @@ def test_wsgi_has_no_streams_and_no_polls_and_says_what_they_need(admin: HTTPPee
     for wanted in ({}, {"Accept": "application/json", "Prefer": "wait=1"}):
         answer = admin.http("GET", headers={**session, **wanted})
 
-        message = "Notifications need an ASGI server."
+        message = why_no_push(False)
         assert (answer.status, answer.json) == (405, error(-32600, "METHOD_NOT_ALLOWED", message))
         assert answer.headers["allow"] == "POST, DELETE"
     assert not CallStream.objects.exists()

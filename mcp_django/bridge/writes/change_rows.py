@@ -22,7 +22,9 @@ from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.bridge.writes import summaries
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
+from mcp_django.core.middleware_policy import withheld_of
 from mcp_django.exchange.questions import digest
+from mcp_django.exchange.requests import AUTHORIZATION, COOKIE
 from mcp_django.models import Change
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
@@ -149,9 +151,12 @@ def make(
 
 
 def _origin_of(exchange: Exchange) -> JSON:
-    """Where the call came from, and the time zone in which its values were read."""
-    zone = timezone.get_current_timezone()
-    return {**origin_of(exchange.request), **({"zone": zone.key} if isinstance(zone, ZoneInfo) else {})}
+    """Where the call came from, what of it is not kept, and the time zone in which its values were read."""
+    zone, request = timezone.get_current_timezone(), exchange.request
+    credentials = {AUTHORIZATION: request.authorization, COOKIE: request.cookie}
+    withheld = sorted([*withheld_of(request.META), *(name for name, value in credentials.items() if value)])
+    zones = {"zone": zone.key} if isinstance(zone, ZoneInfo) else {}
+    return {**origin_of(request), "withheld": withheld, **zones}
 
 
 def check_number(exchange: Exchange, page: str | None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.conf import settings
-from django.contrib.auth.middleware import AuthenticationMiddleware, RemoteUserMiddleware
+from django.contrib.auth.middleware import RemoteUserMiddleware
 from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import MiddlewareNotUsed
@@ -17,45 +19,83 @@ from django.core.handlers.base import BaseHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse
+from django.http.request import HttpHeaders
 from django.urls import Resolver404, ResolverMatch, get_resolver, set_urlconf
 from django.utils.functional import SimpleLazyObject
 from django.utils.module_loading import import_string
 
 from mcp_django.core.compat.requests import close_resources, without_csrf
+from mcp_django.core.middleware_policy import HARMLESS, OF_SERVER, SENT_AGAIN
 
-#: The headers of the client that are sent again.
-_SENT_AGAIN = (
-    "HTTP_HOST", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED",
-    "HTTP_ACCEPT_LANGUAGE", "HTTP_USER_AGENT", "HTTP_X_REQUEST_ID", "HTTP_TRACEPARENT",
-)  # fmt: skip
-_OF_SERVER = ("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME")
-#: What Django itself looks for in a session.
-_OF_DJANGO = ("_auth", "_messages", "_csrftoken", "_language", "_password_reset_token", "django_timezone")
+#: What middleware is noted to look for when it reads the session of a login.
+SESSION = "session"
+
+
+@dataclass(slots=True)
+class _Asking:
+    """What the middleware of one request looks for, and what of it the first request had and this one has not."""
+
+    withheld: Collection[str]
+    #: Whether middleware is running of which it is not known what it does.
+    is_unknown: bool = False
+    found: set[str] = field(default_factory=set)
+
+    def note(self, name: str) -> None:
+        if self.is_unknown:
+            self.found.add(name)
+
+
+_asking: ContextVar[_Asking] = ContextVar("mcp_django_asking", default=_Asking(()))  # noqa: B039 - never changed
+
+
+class _Meta(dict[str, Any]):
+    """META, which notes what is looked for that only the first request had."""
+
+    def _note(self, name: Any) -> None:
+        asking = _asking.get()
+        if name in asking.withheld and not super().__contains__(name):
+            asking.note(name)
+
+    def __getitem__(self, name: str) -> Any:
+        self._note(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._note(name)
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._note(name)
+        return super().get(name, default)
+
+
+class _Headers(HttpHeaders):
+    """The headers, which look into META, so that this notes what is looked for."""
+
+    def __init__(self, meta: _Meta) -> None:
+        super().__init__(meta)
+        self._meta = meta
+
+    def __getitem__(self, key: str) -> Any:
+        self._meta.get(f"HTTP_{key.upper().replace('-', '_')}")
+        return super().__getitem__(key)
 
 
 class _NoSession(SessionBase):
     """An empty session that is never stored, and that notes whether something was looked for in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, session_key: str | None = None) -> None:
         super().__init__()
         self._session_cache: dict[str, Any] = {}
-        self.was_asked = False
 
-    def _note(self, key: str) -> None:
-        if not key.startswith(_OF_DJANGO) and key not in self._session_cache:
-            self.was_asked = True
+    @property
+    def _session(self) -> dict[str, Any]:
+        _asking.get().note(SESSION)
+        return self._session_cache
 
-    def __contains__(self, key: Any) -> bool:
-        self._note(key)
-        return super().__contains__(key)
-
-    def __getitem__(self, key: Any) -> Any:
-        self._note(key)
-        return super().__getitem__(key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self._note(key)
-        return super().get(key, default)
+    def __setitem__(self, key: str, value: Any) -> None:
+        # Writing looks for nothing.
+        self._session_cache[key] = value
 
     def exists(self, session_key: str) -> bool:
         return False
@@ -69,25 +109,53 @@ class _NoSession(SessionBase):
     def load(self) -> dict[str, Any]:
         return {}
 
+    async def _aget_session(self, no_load: bool = False) -> dict[str, Any]:
+        return self._session
 
-def _no_session(get_response: Any) -> Any:
-    def answer(request: Any) -> Any:
-        request.session = _NoSession()
-        return get_response(request)
+
+class _InnerRequest(WSGIRequest):
+    """A request of which it is known who makes it, whatever middleware sets."""
+
+    _cached_user: Any
+
+    @property
+    def auser(self) -> Any:
+        return sync_to_async(self._read_user)
+
+    @auser.setter
+    def auser(self, value: Any) -> None: ...
+
+    def _read_user(self) -> Any:
+        self._cached_user.pk  # noqa: B018 - reads it
+        return self._cached_user
+
+
+def _made(middleware: Any, get_response: Any) -> Any:
+    """The middleware, which finds no session and no user but ours. Raises MiddlewareNotUsed."""
+    made: Any = middleware(get_response)
+    if isinstance(made, SessionMiddleware):
+        made.SessionStore = _NoSession
+    if isinstance(made, RemoteUserMiddleware):
+        # Who it is says the server in META, and nobody said so here.
+        vars(made).update(header="", force_logout_if_no_header=False)
+    return made
+
+
+def _told(middleware: Any, *, is_unknown: bool) -> Any:
+    """The middleware, of which it is noted what it looks for if it is not known."""
+
+    def answer(request: Any, *args: Any) -> Any:
+        asking = _asking.get()
+        asking.is_unknown = is_unknown
+        if is_unknown and "HTTP_COOKIE" in asking.withheld:
+            # Others may have read it, and then it is not looked up any more.
+            vars(request).pop("COOKIES", None)
+        try:
+            return middleware(request, *args)
+        finally:
+            asking.is_unknown = False
 
     return answer
-
-
-def _own_user(get_response: Any) -> Any:
-    def answer(request: Any) -> Any:
-        request.user = SimpleLazyObject(request._mcp_user)
-        return get_response(request)
-
-    return answer
-
-
-#: Middleware that decides who it is → what takes its place.
-_REPLACED = ((SessionMiddleware, _no_session), ((AuthenticationMiddleware, RemoteUserMiddleware), _own_user))
 
 
 class _InnerHandler(BaseHandler):
@@ -98,19 +166,21 @@ class _InnerHandler(BaseHandler):
         ours._view_middleware, ours._template_response_middleware, ours._exception_middleware = [], [], []
         handler: Any = convert_exception_to_response(ours._get_response)
         for path in reversed(settings.MIDDLEWARE):
-            middleware = _replaced(import_string(path))
+            middleware, is_unknown = import_string(path), path not in HARMLESS
             is_async = not getattr(middleware, "sync_capable", True)
             try:
-                made: Any = middleware(ours.adapt_method_mode(is_async, handler, iscoroutinefunction(handler)))
+                made = _made(middleware, ours.adapt_method_mode(is_async, handler, iscoroutinefunction(handler)))
             except MiddlewareNotUsed:
                 continue
             if hasattr(made, "process_view"):
-                ours._view_middleware.insert(0, ours.adapt_method_mode(False, made.process_view))
+                hook = _told(ours.adapt_method_mode(False, made.process_view), is_unknown=is_unknown)
+                ours._view_middleware.insert(0, hook)
             if hasattr(made, "process_template_response"):
                 ours._template_response_middleware.append(ours.adapt_method_mode(False, made.process_template_response))
             if hasattr(made, "process_exception"):
                 ours._exception_middleware.append(ours.adapt_method_mode(False, made.process_exception))
-            handler = convert_exception_to_response(ours.adapt_method_mode(False, made, is_async))
+            answer = _told(ours.adapt_method_mode(False, made, is_async), is_unknown=is_unknown)
+            handler = convert_exception_to_response(answer)
         ours._middleware_chain = handler
 
     def resolve_request(self, request: Any) -> Any:
@@ -123,52 +193,64 @@ class _InnerHandler(BaseHandler):
         return request._mcp_view, (), {}
 
 
-def _replaced(middleware: Any) -> Any:
-    for classes, other in _REPLACED:
-        if isinstance(middleware, type) and issubclass(middleware, classes):
-            return other
-    return middleware
-
-
 @lru_cache(maxsize=4)
 def _handler_of(middleware: tuple[str, ...]) -> _InnerHandler:
     return _InnerHandler()
 
 
 def run_below_middleware(
-    path: str, scheme: str, meta: Mapping[str, Any], user: Callable[[], Any], view: Callable[[HttpRequest], None]
-) -> HttpResponse | None:
-    """Run ``view`` with a request to ``path`` through MIDDLEWARE, as the ``user``. ``meta`` is that of a client.
+    origin: Mapping[str, Any],
+    user: Callable[[], Any],
+    view: Callable[[HttpRequest, Mapping[str, Any], Collection[str]], None],
+) -> tuple[int, bool]:
+    """Run ``view`` once with a request like that of a client through MIDDLEWARE, as the ``user``.
 
-    Of the client's headers, only those count that say where a request comes from and goes to. Returns None if the view
-    was reached, and else the response of the middleware that has answered in its place.
+    ``origin`` is ``{"path", "scheme", "meta", "withheld"}``: ``meta`` of the client's request, of which only those
+    headers count that say where it comes from and goes to, and the names of what else its META had, if any. The view
+    gets the request, what middleware has set in META, and what middleware that is not known has looked for in vain: of
+    these names, and SESSION. Returns the status of the response, and whether the view was reached: middleware may have
+    answered in its place.
 
-    Private: the chain of ``BaseHandler.load_middleware`` and its lists, ``resolve_request``, and what they are called
-    with. Seen with: Django 5.2, 6.0, 6.1. Public way: ``django.test.Client``, which resolves a URL, and sends the
-    signals that close the connections of this thread.
+    Private: the chain of ``BaseHandler.load_middleware`` and its lists, ``resolve_request``, what they are called
+    with, ``_cached_user`` of a request, and ``_session`` of a session. Seen with: Django 5.2, 6.0, 6.1. Public way:
+    ``django.test.Client``, which resolves a URL, and sends the signals that close the connections of this thread.
     """
     reached: list[bool] = []
+    asking, meta, scheme = _Asking(frozenset(origin.get("withheld", ()))), origin["meta"], origin["scheme"]
 
     def answer(request: HttpRequest) -> HttpResponse:
-        reached.append(True)
-        view(request)
+        # Middleware may ask for the response once more.
+        if not reached:
+            reached.append(True)
+            asking.is_unknown = False
+            added = {name: value for name, value in request.META.items() if before.get(name) is not value}
+            view(request, added, frozenset(asking.found))
         return HttpResponse()
 
     for alias in settings.DATABASES:  # Our own transactions begin and end within it.
         answer._non_atomic_requests = {*getattr(answer, "_non_atomic_requests", ()), alias}  # type: ignore[attr-defined]
     script = str(meta.get("SCRIPT_NAME") or "")
     environ = {
-        **{name: meta[name] for name in (*_SENT_AGAIN, *_OF_SERVER) if name in meta},
-        "REQUEST_METHOD": "POST", "PATH_INFO": path.removeprefix(script), "CONTENT_LENGTH": "0",
+        **{name: meta[name] for name in (*SENT_AGAIN, *OF_SERVER) if name in meta},
+        "REQUEST_METHOD": "POST", "PATH_INFO": origin["path"].removeprefix(script), "CONTENT_LENGTH": "0",
         "wsgi.url_scheme": scheme, "wsgi.input": BytesIO(),
     }  # fmt: skip
     environ.setdefault("SERVER_NAME", "localhost")
     environ.setdefault("SERVER_PORT", "443" if scheme == "https" else "80")
-    request: Any = WSGIRequest(environ)
-    request._mcp_user, request._mcp_view = user, answer
-    without_csrf(request)
-    set_urlconf(settings.ROOT_URLCONF)
-    handler: Any = _handler_of(tuple(settings.MIDDLEWARE))
-    response: HttpResponse = handler._middleware_chain(request)
-    close_resources(response)
-    return None if reached else response
+    token = _asking.set(asking)
+    try:
+        sent = _Meta(environ)
+        request: Any = _InnerRequest(sent)
+        before = dict(sent)
+        request.headers = _Headers(sent)
+        request._cached_user = SimpleLazyObject(user)
+        request._mcp_view = answer
+
+        without_csrf(request)
+        set_urlconf(settings.ROOT_URLCONF)
+        handler: Any = _handler_of(tuple(settings.MIDDLEWARE))
+        response: HttpResponse = handler._middleware_chain(request)
+        close_resources(response)
+    finally:
+        _asking.reset(token)
+    return response.status_code, bool(reached)

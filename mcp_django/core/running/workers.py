@@ -261,6 +261,8 @@ class Workers:
             yield
         finally:
             over.set()
+            # A place that nobody waits for any more is not held when its turn comes.
+            held.cancel()
 
     def run_here(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
         """As ``submit``, for a call that ends with the body of a function, and does nothing for long beside it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 
 from django.conf import settings
@@ -25,7 +26,7 @@ from mcp_django.transports.asgi_servers.wire import HELD, Wire
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, LargeBody
 from mcp_django.transports.http.formats import JSON_FORMAT, accepted_format
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.incoming import BodyOfLoop, ClientLeft
+from mcp_django.transports.http.incoming import BodyOfLoop, ClientLeft, ReadBody
 from mcp_django.transports.http.messages import (
     ANSWER_HEADERS,
     EventStream,
@@ -61,17 +62,28 @@ class HTTPApplication:
 
     async def below_middleware(self, django: Application, scope: Scope, receive: Receive, send: Send) -> None:
         """Let Django answer, which gives the request a thread, once there is a place for one more call."""
-        for_hooks, method = from_scope(scope), scope["method"]
-        answer = _kept_back(django, {**scope, HELD: True}, receive, send)
+        for_hooks = from_scope(scope)
+        request = HTTPRequest(scope["method"], Headers(for_hooks.META), None, for_hooks)
+        body = ReadBody(receive)
+        answer = _kept_back(django, {**scope, HELD: True}, body.receive, send)
         del scope  # As in the application: a frame that waits holds no credentials.
-        try:
-            async with get_workers().place(caller_of(for_hooks)):
+        async with body, AsyncExitStack() as stack:
+            try:
+                # Before there is a place: a client that sends a byte now and then holds up nobody.
+                await body.read(None if self.route.view.reads_as_it_comes else get_conf().MAX_BODY_BYTES)
+                with _Leaving(receive):
+                    await stack.enter_async_context(get_workers().place(caller_of(for_hooks)))
+                    body.is_wanted = True
+            except TimeoutError:
+                await _send(send, _too_slow(request))
+            except ClientLeft:
+                return
+            except Overloaded as error:
+                view = self.route.view(self._site, request, push=True)
+                await hold_refusal()
+                await _send(send, view.refuse(error).written(view.format))
+            if body.is_wanted:
                 await answer()
-        except Overloaded as error:
-            request = HTTPRequest(method, Headers(for_hooks.META), None, for_hooks)
-            view = self.route.view(self._site, request, push=True)
-            await hold_refusal()
-            await _send(send, view.refuse(error).written(view.format))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()

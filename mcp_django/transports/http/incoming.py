@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.handlers import is_asgi_request
@@ -13,10 +15,12 @@ from mcp_django.core.compat.handlers import is_asgi_request
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from mcp_django.types import Receive
+    from mcp_django.types import Message, Receive
 
 #: Bytes that are read at a time.
 _CHUNK = 262_144
+#: Bytes of a body that are held in memory until it is read.
+_IN_MEMORY = 16_384
 
 
 class ClientLeft(Exception):
@@ -64,7 +68,7 @@ class BodyOfLoop:
         self._receive = receive
         self.has_ended = False
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes]:
         """Chunks of about 256 KiB. Raises ClientLeft, and TimeoutError if one takes longer than REQUEST_SECONDS."""
         while not self.has_ended:
             held = bytearray()
@@ -89,6 +93,43 @@ class BodyOfLoop:
         self.has_ended = not message.get("more_body", False)
         chunk: bytes = message.get("body", b"")
         return chunk
+
+
+class ReadBody:
+    """A body that is read before Django's handler asks for it: beyond 16 kB into a file, as it does too."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed at the end of the block
+        self._left = 0
+        self._is_given = False
+        #: Whether it has been read, and somebody waits for the answer.
+        self.is_wanted = False
+
+    async def __aenter__(self) -> ReadBody:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._file.close()
+
+    async def read(self, limit: int | None) -> None:
+        """Read it, to a little more than the limit. Raises ClientLeft and TimeoutError as ``BodyOfLoop``."""
+        async with aclosing(BodyOfLoop(self._receive).chunks()) as chunks:
+            async for chunk in chunks:
+                self._file.write(chunk)
+                self._left += len(chunk)
+                if limit is not None and self._left > limit:
+                    break
+        self._file.seek(0)
+
+    async def receive(self) -> Message:
+        """As the ``receive`` of the request: what was read, and then whatever comes."""
+        if self._is_given:
+            return await self._receive()
+        chunk = self._file.read(_CHUNK)
+        self._left -= len(chunk)
+        self._is_given = not self._left
+        return {"type": "http.request", "body": chunk, "more_body": not self._is_given}
 
 
 IncomingBody = BodyOfView | BodyOfLoop

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.throttling import throttles
+from mcp_django.core.middleware_policy import why_no_push
 from mcp_django.exchange.cancellation import RUNNING, running_key
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
@@ -119,7 +120,7 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
     headers = view.http.headers
     key = headers.get(mcp_headers.SESSION)
     if not view.push:
-        raise view.not_allowed("Notifications need an ASGI server.", "POST", "DELETE")
+        raise view.not_allowed(why_no_push(view.site.has_call_context), "POST", "DELETE")
     if key is None:
         raise view.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
     message_type, stream_type = view.format.message_type, view.format.stream_type

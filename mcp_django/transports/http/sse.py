@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
-from mcp_django.core.middleware_policy import socket_problem
+from mcp_django.core.middleware_policy import socket_problem, why_no_push
 from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
@@ -53,7 +53,10 @@ class UnservedView(View):
     """Refuses requests to both URLs under WSGI."""
 
     methods = ()
-    hint = "The transport HTTP+SSE needs an ASGI server: serve the project with daphne or uvicorn, or use /mcp."
+
+    @property
+    def hint(self) -> str:  # type: ignore[override]
+        return f"{why_no_push(self.site.has_call_context)} Without push there is no HTTP+SSE. Use /mcp."
 
     def handle(self, principal: Principal) -> HTTPResponse:
         raise self.not_allowed(self.hint)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable
-from functools import wraps
+from contextlib import AsyncExitStack
+from functools import cache, wraps
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -23,7 +25,7 @@ from django.views.decorators.csrf import csrf_exempt
 from mcp_django.access.authentication import caller_of
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
-from mcp_django.core.middleware_policy import runs_below
+from mcp_django.core.middleware_policy import runs_below, skips_middleware
 from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.requests import from_view
 from mcp_django.protocol.errors import Overloaded
@@ -37,6 +39,8 @@ from mcp_django.transports.http.incoming import BodyOfView
 from mcp_django.transports.http.messages import ANSWER_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
+
+logger = logging.getLogger("mcp_django")
 
 DjangoView = Callable[..., Any]
 #: Answers a person who opens the endpoint of a site in a browser.
@@ -111,10 +115,21 @@ def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     view_class = route.sync_view or route.view
 
     def view(request: HttpRequest, **_: str) -> HttpResponseBase:
+        if getattr(getattr(request, "session", None), "accessed", False) and runs_below(site.has_call_context):
+            _warn_of_login()
         ours = view_class(site, _request(request, view_class))
         return _response(ours.respond_in_thread().written(ours.format))
 
     return unguarded(view)
+
+
+@cache
+def _warn_of_login() -> None:
+    """Once for each process."""
+    logger.warning(
+        "Middleware of the project looks at the login of a request, and an agent's call by a token has none. If it "
+        "chooses a tenant by the login, do its work in MCPSite.call_context."
+    )
 
 
 def _below_middleware(site: MCPSite, on_loop: DjangoView, route: Route, in_thread: DjangoView) -> DjangoView:
@@ -125,21 +140,30 @@ def _below_middleware(site: MCPSite, on_loop: DjangoView, route: Route, in_threa
 
     async def view(request: HttpRequest, **key: str) -> HttpResponseBase:
         response: HttpResponseBase
-        if not runs_below(site.has_call_context):
+        if skips_middleware() or site.has_call_context:
             response = await on_loop(request, **key)
             return response
         answering = sync_to_async(in_thread, thread_sensitive=True)
         if getattr(request, "scope", {}).get(HELD):
             response = await answering(request, **key)
             return response
+        place = AsyncExitStack()
         try:
-            async with get_workers().place(caller_of(from_view(request))):
-                response = await answering(request, **key)
+            await place.enter_async_context(get_workers().place(caller_of(from_view(request))))
         except Overloaded as error:
             await hold_refusal()
             ours = route.view(site, _request(request, route.view), push=True)
             return _response(ours.refuse(error).written(ours.format))
-        return response
+
+        async def answer() -> HttpResponseBase:
+            async with place:
+                answered: HttpResponseBase = await answering(request, **key)
+                return answered
+
+        # A thread goes on after its client has left, and the place is held as long.
+        answered = asyncio.ensure_future(answer())
+        answered.add_done_callback(lambda one: one.cancelled() or one.exception())
+        return await asyncio.shield(answered)
 
     return unguarded(view)
 

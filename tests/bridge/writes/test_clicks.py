@@ -87,6 +87,7 @@ def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
 
 
 @pytest.mark.every_database
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
 @pytest.mark.parametrize("is_atomic", [True, False])
 def test_what_a_middleware_keeps_is_a_request_of_the_agent_and_not_the_click_nor_is_its_transaction_there(
     agent: Peer, browser: Browser, clerk: Any, declared: Declared, settings: Any,
@@ -100,8 +101,8 @@ def test_what_a_middleware_keeps_is_a_request_of_the_agent_and_not_the_click_nor
         assert threading.get_ident() != here
         found.append((remembering.remembered(), request.user, request.mcp.client.name, request.path))
 
-    key = updating(agent, declared, look)
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.bridge.writes.remembering.middleware"]
+    key = updating(agent, declared, look)
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", is_atomic)
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", is_atomic)
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.middleware import AuthenticationMiddleware, RemoteUserMiddleware
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import MiddlewareNotUsed, PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 
-from mcp_django.core.compat.inner_requests import run_below_middleware
+from mcp_django.core.compat import inner_requests
+from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
 
 META = {
     "HTTP_HOST": "a.example.com", "HTTP_X_FORWARDED_FOR": "192.0.2.1", "HTTP_X_TENANT": "b", "REMOTE_USER": "root",
@@ -67,47 +71,145 @@ def denying(get_response: Any) -> Any:
     return deny
 
 
-def ran(*middleware: str, user: Callable[[], Any] = AnonymousUser, view: Any = None) -> tuple[Any, HttpResponse | None]:
-    seen: list[HttpRequest] = []
+def ran(
+    *middleware: str, user: Callable[[], Any] = AnonymousUser, view: Any = None, withheld: Sequence[str] = ()
+) -> tuple[Any, set[str], int]:
+    """The request that the view saw, what was looked for in vain, and the status of the response."""
+    seen: list[Any] = []
+    asked: set[str] = set()
+
+    def note(request: Any, added: Any, lacking: Any) -> None:
+        seen.append(request)
+        asked.update(lacking)
+
+    origin = {"path": "/mcp", "scheme": "https", "meta": META, "withheld": withheld}
     with override_settings(ALLOWED_HOSTS=["*"], MIDDLEWARE=[*settings.MIDDLEWARE, *middleware]):
-        answered = run_below_middleware("/mcp", "https", META, user, view or seen.append)
-    return (seen or [None])[0], answered
+        status, was_reached = run_below_middleware(origin, user, view or note)
+    assert view or was_reached == bool(seen)
+    return (seen or [None])[0], asked, status
 
 
 @pytest.mark.django_db
 def test_the_view_is_reached_below_each_kind_of_middleware_and_as_the_user() -> None:
     user = User.objects.create(username="agent")
 
-    request, answered = ran(f"{_PATH}.unused", f"{_PATH}.Marking", f"{_PATH}.Asynchronous", user=lambda: user)
+    request, asked, status = ran(f"{_PATH}.unused", f"{_PATH}.Marking", f"{_PATH}.Asynchronous", user=lambda: user)
 
-    assert answered is None
+    assert (asked, status) == (set(), 200)
     assert (request.user, request.marks, request.was_awaited) == (user, ["before", "view"], True)
     assert (request.host_then, request.scheme, request.method) == ("a.example.com", "https", "POST")
     assert request.META["REMOTE_ADDR"] == "198.51.100.7" and request.META["HTTP_ACCEPT_LANGUAGE"] == "de"
     assert not {"HTTP_X_TENANT", "REMOTE_USER"} & request.META.keys()
     assert request.resolver_match.view_name == "mcp_django:endpoint"
-    assert not request.session.was_asked and list(request.session.keys()) == []
+    assert list(request.session.keys()) == []
 
 
 @pytest.mark.parametrize("middleware", ["refusing", "denying"])
 def test_middleware_may_answer_in_the_place_of_the_view(middleware: str) -> None:
-    request, answered = ran(f"{_PATH}.{middleware}")
+    request, _, status = ran(f"{_PATH}.{middleware}")
 
-    assert request is None and answered is not None and answered.status_code == 403
+    assert request is None and status == 403
 
 
-def test_a_look_into_the_session_is_noted_unless_it_is_djangos_own() -> None:
-    noted: list[bool] = []
+#: What middleware looks for → how.
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "session": lambda request: request.session.get("tenant"),
+    "session of django": lambda request: request.session.get("_authorized_tenant"),
+    "session items": lambda request: dict(request.session.items()),
+    "session pop": lambda request: request.session.pop("tenant", ""),
+    "session setdefault": lambda request: request.session.setdefault("tenant", ""),
+    "session asynchronously": lambda request: async_to_sync(request.session.aget)("tenant"),
+    "session login": get_user,
+    "HTTP_X_TENANT": lambda request: request.headers.get("X-Tenant"),
+    "HTTP_X_TENANT in META": lambda request: request.META.get("HTTP_X_TENANT"),
+    "HTTP_COOKIE": lambda request: request.COOKIES.get("tenant"),
+    "QUERY_STRING": lambda request: request.GET.get("tenant"),
+}
+_looks: list[str] = []
 
-    def look(request: Any) -> None:
-        for key in ("_auth_user_id", "_messages", "tenant"):
-            request.session.get(key)
-            noted.append(request.session.was_asked)
+
+def looking(get_response: Any) -> Any:
+    def look(request: Any) -> Any:
+        for name in _looks:
+            LOOKS[name](request)
+        return get_response(request)
+
+    return look
+
+
+@pytest.mark.parametrize("name", list(LOOKS))
+def test_what_middleware_looks_for_in_vain_is_noted_unless_it_is_harmless(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{_PATH}._looks", [name])
+    withheld = ["HTTP_COOKIE", "HTTP_X_TENANT", "QUERY_STRING"]
+
+    _, asked, _ = ran(f"{_PATH}.looking", withheld=withheld)
+    _, of_another, _ = ran(f"{_PATH}.looking", withheld=["HTTP_X_OTHER"])
+    monkeypatch.setitem(inner_requests.HARMLESS, f"{_PATH}.looking", "a test")  # type: ignore[arg-type]
+    inner_requests._handler_of.cache_clear()
+    _, harmless, _ = ran(f"{_PATH}.looking", withheld=withheld)
+    inner_requests._handler_of.cache_clear()
+
+    assert asked == {name.partition(" ")[0]}
+    assert of_another == {name.partition(" ")[0]} & {SESSION}
+    assert harmless == set()
+
+
+def test_what_middleware_writes_into_the_session_is_stored_nowhere() -> None:
+    def write(request: Any, added: Any, lacking: Any) -> None:
         request.session["mine"] = 1
         assert request.session["mine"] == 1
         request.session.save()
         assert not request.session.exists("x")
 
-    ran(view=look)
+    assert ran(view=write)[2] == 200
 
-    assert noted == [False, False, True]
+
+class Subclassed(AuthenticationMiddleware):
+    """As a project writes that chooses a tenant together with the user."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        request.META["TENANT"] = request.get_host()
+
+
+class OfSession(SessionMiddleware):
+    def process_request(self, request: Any) -> None:
+        super().process_request(request)
+        request.tenant = request.get_host()
+
+
+class OfProxy(RemoteUserMiddleware):
+    header = "HTTP_X_USER"
+
+
+@pytest.mark.django_db
+def test_heirs_of_the_middleware_that_decides_who_it_is_run_and_decide_nothing() -> None:
+    user = User.objects.create(username="agent")
+    seen: list[Any] = []
+    chain = [f"{_PATH}.{name}" for name in ("OfSession", "Subclassed", "OfProxy")]
+
+    def view(request: Any, added: Any, lacking: Any) -> None:
+        seen.extend([request.tenant, dict(added), request.user, async_to_sync(request.auser)()])
+
+    with override_settings(ALLOWED_HOSTS=["*"], MIDDLEWARE=chain):
+        run_below_middleware({"path": "/mcp", "scheme": "https", "meta": META}, lambda: user, view)
+
+    assert seen == ["a.example.com", {"TENANT": "a.example.com"}, user, user]
+
+
+def twice(get_response: Any) -> Any:
+    def ask(request: Any) -> Any:
+        get_response(request)
+        return get_response(request)
+
+    return ask
+
+
+def test_the_view_runs_once() -> None:
+    seen: list[Any] = []
+
+    ran(f"{_PATH}.twice", view=lambda *found: seen.append(found))
+
+    assert len(seen) == 1
