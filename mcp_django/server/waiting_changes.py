@@ -122,15 +122,20 @@ def _as_its_agent(
         except TaskRefused:
             return AnonymousUser()
 
+    def check(lacking: Collection[str]) -> None:
+        if lacking and runs_below(site.has_call_context):
+            raise CannotApply(_LACKING.format(**_words(min(lacking))))
+
     def view(request: Any, added: Mapping[str, Any], lacking: Collection[str]) -> None:
         try:
             begin()
-            if lacking and runs_below(site.has_call_context):
-                raise CannotApply(_LACKING.format(**_words(min(lacking))))
+            check(lacking)
             ours = request_from(origin, from_view(request).attributes(), added)
             # Middleware may choose a zone by the login, which the call did not have.
             with timezone.override(origin.get("zone")):
                 found.append(_in_a_call(change, site, ours, run, is_call=is_call))
+            # Nobody can click on what was not shown.
+            check(lacking)
         except BaseException as error:  # noqa: BLE001 - no middleware may answer it
             errors.append(error)
 

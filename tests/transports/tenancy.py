@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 _local = threading.local()
 _variable: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="")
@@ -118,6 +119,14 @@ def by_header(get_response: Get) -> Get:
     return answer
 
 
+def by_lazy_header(get_response: Get) -> Get:
+    def answer(request: Any) -> HttpResponse:
+        request.tenant = SimpleLazyObject(lambda: request.headers.get("X-Tenant", ""))
+        return get_response(request)
+
+    return answer
+
+
 def by_private_attribute(get_response: Get) -> Get:
     def answer(request: Any) -> HttpResponse:
         request._tenant = _of(request)
@@ -165,6 +174,7 @@ def _attribute(request: Any) -> str:
 #: Kinds that need something of a request that is not simply there when one like it is made.
 ODD: Mapping[str, Callable[[Any], str]] = {
     "by_header": _attribute,
+    "by_lazy_header": _attribute,
     "by_private_attribute": lambda request: getattr(request, "_tenant", ""),
     "by_meta": lambda request: request.META.get("TENANT", ""),
     "ByHeir": lambda _: getattr(_local, "tenant", ""),

@@ -207,9 +207,9 @@ def run_below_middleware(
 
     ``origin`` is ``{"path", "scheme", "meta", "withheld"}``: ``meta`` of the client's request, of which only those
     headers count that say where it comes from and goes to, and the names of what else its META had, if any. The view
-    gets the request, what middleware has set in META, and what middleware that is not known has looked for in vain: of
-    these names, and SESSION. Returns the status of the response, and whether the view was reached: middleware may have
-    answered in its place.
+    gets the request, what middleware has set in META, and a set of what middleware that is not known has looked for in
+    vain until then: of these names, and SESSION. Returns the status of the response, and whether the view was reached:
+    middleware may have answered in its place.
 
     Private: the chain of ``BaseHandler.load_middleware`` and its lists, ``resolve_request``, what they are called
     with, ``_cached_user`` of a request, and ``_session`` of a session. Seen with: Django 5.2, 6.0, 6.1. Public way:
@@ -222,9 +222,11 @@ def run_below_middleware(
         # Middleware may ask for the response once more.
         if not reached:
             reached.append(True)
-            asking.is_unknown = False
+            # What middleware has set may be lazy, and look for something now.
+            asking.is_unknown = True
             added = {name: value for name, value in request.META.items() if before.get(name) is not value}
-            view(request, added, frozenset(asking.found))
+            view(request, added, asking.found)
+            asking.is_unknown = False
         return HttpResponse()
 
     for alias in settings.DATABASES:  # Our own transactions begin and end within it.
@@ -245,7 +247,6 @@ def run_below_middleware(
         request.headers = _Headers(sent)
         request._cached_user = SimpleLazyObject(user)
         request._mcp_view = answer
-
         without_csrf(request)
         set_urlconf(settings.ROOT_URLCONF)
         handler: Any = _handler_of(tuple(settings.MIDDLEWARE))
