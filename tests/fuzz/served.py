@@ -120,7 +120,8 @@ class Served:
 
     def assert_unharmed(self) -> None:
         """Others are served as before, nothing is held that was not, and nothing failed unseen."""
-        assert self._probe() == self.healthy
+        answers = self._probe()
+        assert answers == self.healthy, answers
         before, now = self.before, footprint.settle(self.before, self.loop)
         if now != before:
             # What an example has left behind does not count against those after it.
