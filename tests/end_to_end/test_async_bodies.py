@@ -57,7 +57,15 @@ SETTINGS = """
 INSTALLED_APPS = [*INSTALLED_APPS, "attacks"]
 MCP = {"REQUEST_SECONDS": 300}
 """
-SYNCHRONOUS = 'MIDDLEWARE = [*MIDDLEWARE, "attacks.middleware"]'
+SYNCHRONOUS = """
+MIDDLEWARE = [*MIDDLEWARE, "attacks.middleware"]
+MCP["BYPASS_MIDDLEWARE"] = True
+"""
+ASGI = """
+from django.core.asgi import get_asgi_application
+
+application = get_asgi_application()
+"""
 MIDDLEWARE = """
 from django.utils.decorators import sync_only_middleware
 
@@ -120,8 +128,12 @@ def attacked(case: tuple[str, str], data: Path, folder: Path) -> Iterator[Attack
     (folder / "attacks").mkdir()
     (folder / "attacks/__init__.py").write_text(MIDDLEWARE)
     (folder / "attacks/mcp.py").write_text(TOOLS)
+    (folder / "attacks/asgi.py").write_text(ASGI)
     server, answers = case
-    with demo(folder, SETTINGS + (SYNCHRONOUS if answers == "django" else "")).served(server) as served:
+    project = demo(folder, SETTINGS + (SYNCHRONOUS if answers == "django" else ""))
+    if answers == "django":
+        project.module = "attacks"
+    with project.served(server) as served:
         yield Attacked(served, folder)
 
 

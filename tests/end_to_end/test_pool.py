@@ -79,7 +79,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, st
 @pytest.fixture(params=["application", "django"])
 def pooled(request: pytest.FixtureRequest, database: tuple[str, str], tmp_path: Path) -> Pooled:
     (tmp_path / "asking.py").write_text(MIDDLEWARE)
-    more = 'MIDDLEWARE = [*MIDDLEWARE, "asking.asking"]' if request.param == "django" else ""
+    names = '"asking.asking", "tests.support.through_django.middleware"'
+    more = f"MIDDLEWARE = [*MIDDLEWARE, {names}]" if request.param == "django" else ""
     settings, token = database
     return Pooled(demo(tmp_path, f"{settings}\n{POOLED}\n{more}"), token, FLIGHTS[request.param])
 

@@ -177,7 +177,8 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
 
     assert "shop.order by OrderMCP: the rows of OrderMCP.get_queryset" in printed[0]
     assert printed[1].startswith("What the user admin with the scopes read reaches on the site mcp.")
-    assert printed[2:] == [
+    assert printed[2].endswith("No stored text looks like a secret. Up to 200 rows of each model were read.\n")
+    assert printed[3:] == [
         "exposure.json holds what a superuser with the scopes read, actions, write reaches.\n",
         "exposure.json is up to date.\n",
     ]

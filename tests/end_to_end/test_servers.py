@@ -39,7 +39,7 @@ with_sockets = pytest.mark.parametrize(
 #: A stream that is idle writes nothing for an hour, so that no write can find out that its client has gone.
 SETTINGS = 'MCP = {"KEEPALIVE_SECONDS": 3600, "MAX_LISTENS": 1}'
 #: Middleware that our application does not know makes it leave the endpoint to Django.
-BEHIND_DJANGO = 'MIDDLEWARE = [*MIDDLEWARE, "django.middleware.cache.FetchFromCacheMiddleware"]'
+BEHIND_DJANGO = 'MIDDLEWARE = [*MIDDLEWARE, "tests.support.through_django.middleware"]'
 
 LEGACY = "2025-11-25"
 FIND = {

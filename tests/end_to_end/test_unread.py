@@ -27,7 +27,7 @@ NAMES = [f"{number:03}{'🛫' * 45}" for number in range(200)]
 URIS = [f"db://shop/tag/{quote(name)}" for name in NAMES]
 
 _SETTINGS = 'MCP = {**MCP, "WRITE_SECONDS": 1.0}\n'
-_THROUGH_DJANGO = 'MIDDLEWARE = [*MIDDLEWARE, "tests.transports.tenants.UnknownMiddleware"]\n'
+_THROUGH_DJANGO = 'MIDDLEWARE = [*MIDDLEWARE, "tests.support.through_django.middleware"]\n'
 _TOOLS = "tests.support.holding"
 
 
