@@ -105,7 +105,9 @@ def runs_below(has_call_context: bool) -> bool:
 def withheld_of(meta: Mapping[str, Any]) -> list[str]:
     """The names in META that a request like it lacks when it is made again. META may hold the process's environment."""
     names = (name for name, value in meta.items() if isinstance(value, str) and value)
-    return sorted(name for name in names if name not in _OF_REQUEST and name not in os.environ)
+    return sorted(
+        name for name in names if name not in _OF_REQUEST and (name.startswith("HTTP_") or name not in os.environ)
+    )
 
 
 def why_no_push(has_call_context: bool) -> str:

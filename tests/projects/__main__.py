@@ -1,7 +1,6 @@
 """Compares the endpoint with the rendered admin in projects that others wrote: ``python -m tests.projects [NAME ...]``.
 
-Each project has an environment of its own, ``.venv-projects-NAME``, but for Django's own tests, which need no package
-beside those of the main environment.
+Each project has an environment of its own, ``.venv-projects-NAME``, but for Django's own tests and the tenants.
 """
 
 from __future__ import annotations
@@ -19,10 +18,16 @@ PROJECTS = {
     "django_tests": "Django's own tests of its admin",
     "oscar": "django-oscar",
     "popular": "wagtail, allauth and a dozen packages beside them",
+    "tenants": "a project whose middleware chooses the tenant in each of four ways, on each server",
     "writing": "changes by the ModelAdmins of packages, made by a person and by an agent",
 }
-#: What runs the projects that are not compared page by page.
-RUNNERS = {"writing": "tests.projects.writing.run"}
+#: What runs the projects that are not compared page by page: a module and its arguments.
+RUNNERS = {
+    "tenants": ["pytest", "--quiet", "tests/end_to_end/test_tenants.py"],
+    "writing": ["tests.projects.writing.run"],
+}
+#: Projects that need no package beside those of the main environment.
+_IN_MAIN = ("django_tests", "tenants")
 
 
 def compare(name: str) -> bool:
@@ -34,7 +39,7 @@ def compare(name: str) -> bool:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"{name}: FAILED, it could not be made: {error}", flush=True)
         return False
-    module = [RUNNERS[name]] if name in RUNNERS else ["tests.projects.run", name]
+    module = RUNNERS.get(name, ["tests.projects.run", name])
     code = subprocess.run([python, "-m", *module], cwd=matrix.ROOT, check=False).returncode
     print(f"{name}: {'passed' if code == 0 else 'FAILED'} after {time.monotonic() - begun:.0f} s", flush=True)
     return code == 0
@@ -44,6 +49,7 @@ def environment(name: str) -> str:
     """The Python of the project's environment. Raises CalledProcessError and OSError."""
     if name == "django_tests":
         sources.fetch()
+    if name in _IN_MAIN:
         return sys.executable
     text = "\n".join([*matrix.pins("requirements.txt", f"tests/projects/{name}/requirements.txt"), ""])
     return matrix.environment(name, matrix.ROOT / f".venv-projects-{name}", sys.executable, text)

@@ -126,7 +126,14 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
     if known is not None and not can_begin_again(known):
         return _repeated(exchange, known)
     check = partial(_checked, exchange, operation, arguments)
-    proposed = check()
+    try:
+        proposed = check()
+    except ToolError:
+        # Another call with the same token may have written the rows since, so that they are not as they were shown.
+        faster = None if known is not None else _confirmed(exchange, operation, arguments)
+        if faster is None or can_begin_again(faster):
+            raise
+        return _repeated(exchange, faster)
     if known is not None:
         is_mine = change_rows.claim(known)
     else:

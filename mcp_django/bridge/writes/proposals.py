@@ -138,7 +138,7 @@ class Proposal:
         return found
 
     def _diffs(self, after: State) -> JSON:
-        return {"diff": self.diff(after), "rows": self.diff_of_rows(after)}
+        return {"diff": self.diff(after), "rows": list(self.diff_of_rows(after).values())}
 
     def _save(self, run: ViewRun) -> tuple[Sent, State, State]:
         """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
@@ -168,13 +168,16 @@ class Proposal:
         about = partial(Line, self.operation, self.rights.label, key, name)
         if not values:
             return [about(), *self._rows_alone()]
-        first, second = self._differing(), self._differing()
-        found = [_lines(about, self.rights, _steady(first["diff"], second["diff"], self.given.main))]
-        for number, (row, again) in enumerate(zip(first["rows"], second["rows"], strict=False), 1):
+        first, second = (self._planned(ViewRun(writes=False))[1] for _ in range(2))
+        found = [_lines(about, self.rights, _steady(self.diff(first), self.diff(second), self.given.main))]
+        again = self.diff_of_rows(second)
+        given = {(name, states.place_of_given(one)): one for name, rows in self.given.rows.items() for one in rows}
+        for number, (place, row) in enumerate(self.diff_of_rows(first).items(), 1):
             rights, pk = self.inlines[row["inline"]].rights, row.get("pk", "")
             named = row_names.names_of(rights, [pk]).get(pk, "") if pk else ""
             of_row = partial(Line, _CHANGES[row["change"]], rights.label, pk, named, row=number)
-            found.append(_lines(of_row, rights, _steady(row.get("diff", ()), again.get("diff", ()))))
+            diff = _steady(row.get("diff", ()), again.get(place, {}).get("diff", ()), given.get(place))
+            found.append(_lines(of_row, rights, diff))
         ordered = sorted(found, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
         return [*(line for lines in ordered for _, line in lines), *self._gone_with_rows()]
 
@@ -203,7 +206,7 @@ class Proposal:
         found: JSON = {
             **self._named(self.key),
             "diff": [one for one in diff if not self._is_unset(one)],
-            "rows": self.diff_of_rows(after),
+            "rows": list(self.diff_of_rows(after).values()),
             "also_changed": [name for name in states.names_in(states.differences(planned, after, self.rights))
                              if name not in self.set_when_saved],
             "adjusted": self.adjusted,
@@ -236,7 +239,7 @@ class Proposal:
         found = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
         return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
 
-    def diff_of_rows(self, after: State) -> list[JSON]:
+    def diff_of_rows(self, after: State) -> dict[tuple[str, states.Place], JSON]:
         return states.differing_rows(self.before, after, self.inlines, self.given.rows)
 
     @cached_property
@@ -396,8 +399,8 @@ def _steady(first: Iterable[JSON], second: Iterable[JSON], given: filling.GivenF
     known = {one["field"] for one in found}
     for one in first:
         if given is not None and one["field"] in given.values and one["field"] not in known:
-            value = given.values[one["field"]]
-            found.append({**one, "after": value if isinstance(value, bool | int | float | str | None) else str(value)})
+            value = states.given_value(given.form.fields[one["field"]], given.values[one["field"]])
+            found.append({**one, "after": value})
     return found
 
 

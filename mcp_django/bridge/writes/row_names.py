@@ -15,6 +15,7 @@ from django.db import models
 from mcp_django.bridge.resources.fields.choices import as_text, choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values
 from mcp_django.bridge.writes import states
+from mcp_django.bridge.writes.summaries import quoted
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.jsonrpc import encode
@@ -97,7 +98,8 @@ def _label(column: Column, value: Any) -> str:
     labels = choices_of(column)
     label = labels.get(as_text(value))
     if label is None:
-        return _text(value)
+        # A stored value that is no choice, and may look as the label of one.
+        return quoted(_text(value), always=_text(value) in labels.values())
     is_one = bool(label.strip()) and list(labels.values()).count(label) == 1
     return label if is_one else f"{label} ({_text(value)})".strip()
 
@@ -116,7 +118,9 @@ def _names_by_target(column: Column, values: Sequence[Any]) -> dict[str, str]:
 
 
 def _named(key: Any, name: str) -> str:
-    return f"{_text(key)} ({name})" if name else _text(key)
+    # So that one row does not look as two, whatever it is called.
+    shown = quoted(_text(key), ",()")
+    return f"{shown} ({quoted(name, '()')})" if name else shown
 
 
 def _text(value: Any) -> str:
@@ -125,4 +129,4 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         return encode(value).decode()
     # So that it is not taken for no value.
-    return f'"{value}"' if value in ("", NOTHING) else value
+    return quoted(value, always=value in ("", NOTHING))

@@ -33,15 +33,17 @@ _TYPES: Mapping[type, str] = {
 
 #: Values of the columns of a row, by the names of their attributes.
 Values = Mapping[str, Any]
+#: The key of a row of an inline, or the index of its form if it is not saved yet.
+Place = str | int
 
 
 @dataclass
 class State:
-    """A row: its columns, the keys of linked rows, and the rows of its inlines by their keys."""
+    """A row: its columns, the keys of linked rows, and the rows of its inlines by their places."""
 
     values: Values
     links: dict[str, list[str]] = field(default_factory=dict)
-    rows: dict[str, dict[str, Values]] = field(default_factory=dict)
+    rows: dict[str, dict[Place, Values]] = field(default_factory=dict)
 
 
 def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
@@ -82,7 +84,7 @@ def of_run(run: ViewRun, inlines: Mapping[str, WritableInline]) -> State:
     return found
 
 
-def _planned(formset: Any) -> Iterator[tuple[str, Values]]:
+def _planned(formset: Any) -> Iterator[tuple[Place, Values]]:
     deleted = set(map(id, getattr(formset, "deleted_forms", ())))
     for index, form in enumerate(formset.forms):
         is_new = form.instance._state.adding
@@ -90,9 +92,12 @@ def _planned(formset: Any) -> Iterator[tuple[str, Values]]:
             yield _place_of(form, index), {**values_of(form.instance), **_links(form, form.fields, _cleaned)}
 
 
-def _place_of(form: Any, index: int) -> str:
-    """The key of the row of a form, or what stands for one that is not saved yet."""
-    return f"new {index}" if form.instance._state.adding else str(form.instance.pk)
+def _place_of(form: Any, index: int) -> Place:
+    return index if form.instance._state.adding else str(form.instance.pk)
+
+
+def place_of_given(given: GivenForm) -> Place:
+    return _place_of(given.form.form, given.index or 0)
 
 
 def values_of(row: models.Model) -> Values:
@@ -179,14 +184,14 @@ def of_form_alone(given: GivenForm) -> list[JSON]:
     What the form shows in them before is left out: code of the project has taken it from anywhere.
     """
     return [
-        {"field": name, "after": _given(given.form.fields[name], value)}
+        {"field": name, "after": given_value(given.form.fields[name], value)}
         for name, value in given.values.items()
         if given.form.fields[name].field is None
     ]
 
 
-def _given(known: WritableField, value: Any) -> Any:
-    """A value that was given for a field of the form alone, as JSON."""
+def given_value(known: WritableField, value: Any) -> Any:
+    """A value that was given for a field, as JSON."""
     if isinstance(value, File):
         return f"the file {value.name}"
     if value is CLEARED:
@@ -214,16 +219,18 @@ def differing_rows(
     after: State,
     inlines: Mapping[str, WritableInline],
     given: Mapping[str, Sequence[GivenForm]],
-) -> list[JSON]:
+) -> dict[tuple[str, Place], JSON]:
     """``{"inline", "pk", "change", "diff"}`` of each row of an inline that differs, or is given what is no column."""
-    found: list[JSON] = []
+    found: dict[tuple[str, Place], JSON] = {}
     for name, inline in inlines.items():
         was = {} if before is None else before.rows.get(name, {})
         now = after.rows.get(name, {})
         added = [key for key in now if key not in was]
-        alone = {_place_of(one.form.form, one.index or 0): of_form_alone(one) for one in given.get(name, ())}
+        alone = {place_of_given(one): of_form_alone(one) for one in given.get(name, ())}
         # Rows that are not saved yet have no key. Of the others, code of the project may have made some.
-        seen = {*inline.seen, *filter(_is_planned, added), *visible_rows.visible_keys(inline.rights, added)}
+        stored = [key for key in added if isinstance(key, str)]
+        planned = [key for key in added if isinstance(key, int)]
+        seen = {*inline.seen, *planned, *visible_rows.visible_keys(inline.rights, stored)}
         for key in dict.fromkeys([*was, *now]):
             if key not in seen:
                 continue
@@ -231,15 +238,10 @@ def differing_rows(
             diff = [*_of_values(one, other, inline.rights), *_of_links(one, other, inline.rights), *alone.get(key, ())]
             change = "delete" if key not in now else "add" if key not in was else "update"
             if diff or change != "update":
-                named = {} if _is_planned(key) else {"pk": key}
+                named = {} if isinstance(key, int) else {"pk": key}
                 what = {} if change == "delete" else {"diff": diff}
-                found.append({"inline": name, **named, "change": change, **what})
+                found[name, key] = {"inline": name, **named, "change": change, **what}
     return found
-
-
-def _is_planned(key: str) -> bool:
-    """Whether it stands for the key of a row that is not saved yet: see ``_planned``."""
-    return key.startswith("new ")
 
 
 def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]:

@@ -6,7 +6,6 @@ a question is shown on a page.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -91,7 +90,8 @@ def _noun(label: str, count: int) -> str:
 
 
 def _who(line: Line) -> str:
-    return exact(f"{line.key}, {line.name}" if line.name else line.key)
+    key = quoted(line.key, ",")
+    return exact(f"{key}, {line.name}" if line.name else key)
 
 
 def _which(line: Line) -> str:
@@ -106,7 +106,13 @@ def _value(line: Line) -> str:
 def exact(text: str) -> str:
     """The text so that no other one looks the same: each character shows, and a backslash is two."""
     shown = printable(text.replace("\\", "\\\\"))
-    return json.dumps(shown, ensure_ascii=False) if "→" in shown else shown
+    return encode(shown).decode() if "→" in shown else shown
+
+
+def quoted(text: str, marks: str = "", *, always: bool = False) -> str:
+    """The text in quotes if it has one of the marks, which mean something where it stands, or begins with a quote."""
+    is_quoted = always or text.startswith('"') or any(mark in text for mark in marks)
+    return encode(text).decode() if is_quoted else text
 
 
 # Keeping.

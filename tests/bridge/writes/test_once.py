@@ -122,6 +122,27 @@ def test_a_call_that_comes_while_the_first_one_writes_is_told_so(
     assert (gate.count, entries()) == (1, 1)
 
 
+def test_a_call_whose_rows_another_one_with_its_token_writes_before_it_reads_them(
+    root: Writer, writer: Callable[..., Writer], users: Users, saves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed, other = previewed(root), writer(users.admin)
+    looked, faster = change_rows.confirmed_by, []
+
+    def look(*call: Any) -> Change | None:
+        found = looked(*call)
+        if not faster:
+            faster.append({})
+            faster.append(other.ask("update_record", **confirmed))
+        return found
+
+    monkeypatch.setattr(change_rows, "confirmed_by", look)
+
+    slower = root.ask("update_record", **confirmed)
+
+    assert slower == {**faster[1], "replayed": True}
+    assert (entries(), Change.objects.count()) == (1, 1)
+
+
 def test_calls_at_the_same_time_write_once(
     root: Writer, writer: Callable[..., Writer], users: Users, saves: list[Any], threads: Callable[..., Future[Any]]
 ) -> None:

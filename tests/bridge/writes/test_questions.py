@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django import forms
@@ -149,6 +150,27 @@ def test_what_the_form_makes_of_a_value(agree: Agree, flights: Any, declared: De
     assert "700" in agree(model=FLIGHT, id="3", values={"distance": 7})
 
 
+def test_a_value_of_which_the_form_makes_another_one_each_time(agree: Agree, declared: Declared, users: Users) -> None:
+    class ShiftForm(forms.ModelForm):  # type: ignore[type-arg]
+        def clean_note(self) -> str:
+            return f"{self.cleaned_data['note']} {uuid4().hex}"
+
+    class Shifts(admin.TabularInline):  # type: ignore[type-arg]
+        model = Shift
+        extra = 0
+        form = ShiftForm
+
+    declared.admin(Product, editor(inlines=[Shifts], fields=["name"]))
+    declared.model(Product, consent={"update": "ask"})
+    cup = Product.objects.create(name="cup")
+    shift = Shift.objects.create(product=cup, user=users.ops, note="kind")
+    rows = [{"user": str(users.viewer.pk), "note": "of mine"}, {"pk": str(shift.pk), "note": "PAY EVE"}]
+
+    text = agree(model="shop.product", id=str(cup.pk), rows={"shifts": rows})
+
+    assert "PAY EVE" in text and "of mine" in text
+
+
 def test_several_new_rows_of_an_inline(agree: Agree, declared: Declared, users: Users) -> None:
     class Shifts(admin.TabularInline):  # type: ignore[type-arg]
         model = Shift
@@ -180,6 +202,7 @@ def test_a_long_text_whole(root: Writer, users: Users, transactional_db: None, k
     ({"words": "a\\nb"}, {"words": "a\nb"}), ({"word": "x"}, {"word": "x\ufe0f"}),
     ({"word": "x"}, {"word": "x\U000e0100"}), ({"data": {"admin": 1}}, {"data": '{"admin":1}'}),
     ({"data": 1}, {"data": "1"}), ({"data": NOTHING}, {"data": None}), ({"word": ""}, {"word": NOTHING}),
+    ({"word": ""}, {"word": '""'}),
 ])  # fmt: skip
 def test_two_values(agree: Agree, keepsake: Any, before: Message, after: Message) -> None:
     text = agree(model="shop.keepsake", id=str(keepsake(**before).pk), values=after)
@@ -198,6 +221,20 @@ def test_two_rows(agree: Agree, declared: Declared) -> None:
     one, other = (agree("delete_record", model="shop.tag", ids=[key]) for key in ("x\ny", "x\\ny"))
 
     assert one != other
+
+
+def test_links_to_one_row_that_is_called_like_two(agree: Agree, declared: Declared) -> None:
+    declared.admin(Product, editor(fields=["name", "tags"]))
+    declared.admin(Tag, admin.ModelAdmin)
+    declared.model(Product, consent={"update": "ask"})
+    for name in ("a", "b", "a, b"):
+        Tag.objects.create(name=name)
+    texts = []
+    for keys in (["a", "b"], ["a, b"]):
+        cup = Product.objects.create(name="cup")
+        texts.append(agree(model="shop.product", id=str(cup.pk), values={"tags": keys}).rpartition("tags")[2])
+
+    assert texts[0] != texts[1]
 
 
 def test_two_choices(agree: Agree, declared: Declared, monkeypatch: pytest.MonkeyPatch, flights: Any) -> None:
