@@ -116,3 +116,13 @@ class BoxField(models.CharField[Any, Any]):
 
     def get_prep_value(self, value: Any) -> Any:
         return None if value is None else str(value)
+
+
+class NullCharField(models.CharField[Any, Any]):
+    """As that of oscar: stores an empty text as NULL, so that many rows may lack a unique value, and reads it back."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return "" if value is None else value
+
+    def get_prep_value(self, value: Any) -> Any:
+        return super().get_prep_value(value) or None

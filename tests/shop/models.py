@@ -465,6 +465,7 @@ class Keepsake(models.Model):
     file = models.FileField(blank=True)
     noisy = fields.NoisyField(max_length=50, null=True, blank=True)
     box = fields.BoxField(max_length=50, null=True, blank=True)
+    nickname = fields.NullCharField(max_length=50, null=True, blank=True, unique=True)
     scan = models.BinaryField(null=True)
     editable_scan = models.BinaryField(null=True, blank=True, editable=True)
     owner = models.ForeignKey(Supplier, models.CASCADE, to_field="code", null=True, blank=True)

@@ -132,7 +132,7 @@ def _stored_values(form: Any, made: dict[str, Any], given: Mapping[str, Any]) ->
         for name, column in columns.items()
         if not column.is_relation
         and not isinstance(column, models.FileField)
-        and not _is_same(made[name], stored[name])
+        and not _is_stored_alike(column, made[name], stored[name])
     }
     cleaned.update(kept)
     yield
@@ -145,6 +145,19 @@ def _stored_values(form: Any, made: dict[str, Any], given: Mapping[str, Any]) ->
             _is_same(now, one) for one in _readings(column, stored[name], made[name])
         ):
             setattr(row, column.attname, stored[name])
+
+
+def _is_stored_alike(column: Any, made: Any, stored: Any) -> bool:
+    """Whether the form made the stored value of it, or another one for which the field writes the same.
+
+    Of those the row is validated with the form's, as in the admin: a unique field may read NULL as an empty text.
+    """
+    if _is_same(made, stored):
+        return True
+    try:
+        return _is_same(column.get_prep_value(made), column.get_prep_value(stored))
+    except Exception:  # noqa: BLE001 - a class of a project may refuse it in any way
+        return False
 
 
 def _readings(column: Any, stored: Any, made: Any) -> Iterator[Any]:

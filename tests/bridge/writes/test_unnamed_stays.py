@@ -43,6 +43,7 @@ EVERYWHERE: Mapping[str, Sequence[str]] = {
     "file": ("'a b.txt'", "' ../é.txt '"),
     "noisy": ("'12345678:sesame'", "'no noise'"),
     "box": ("'thing'", "' thing '"),
+    "nickname": ("NULL",),
     "owner_id": ("'ACME'",),
 }  # fmt: skip
 OF_VENDOR: Mapping[str, Mapping[str, Sequence[str]]] = {
