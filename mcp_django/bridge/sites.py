@@ -6,7 +6,7 @@ import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakSet
 
 from django.apps import apps
@@ -127,6 +127,9 @@ class MCPSite:
     """
 
     title = ""
+    #: What an action of the admin needs which names no permission: to change the model, or, as in the admin, to see its
+    #: list.
+    action_permission: Literal["change", "view"] = "change"
 
     def __init__(self, name: str = "mcp", *, admin_site: AdminSite | None = None) -> None:
         self._admin_site = admin_site

@@ -16,7 +16,7 @@ from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.bridge.declared.admin_form import is_record_field
 from mcp_django.bridge.declared.options import ModelMCP, row_hook
-from mcp_django.bridge.declared.secrets import is_secret_field
+from mcp_django.bridge.declared.secrets import is_named_as_secret
 from mcp_django.bridge.resources.fields.field_kinds import kind_of
 from mcp_django.bridge.resources.fields.indexes import index_for, is_indexed, own_columns
 from mcp_django.bridge.writes.checks import check_model as check_writes
@@ -137,7 +137,7 @@ def _left_out(problem: str, cure: str) -> CheckMessage:
 
 def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     for field in model_mcp.opts.concrete_fields:
-        if is_secret_field(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
+        if is_named_as_secret(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
             attribute = "extra_fields" if model_mcp.fields is None else "fields"
             yield Warning(
                 f"{type(model_mcp).__name__}.{attribute} names {field.name!r} of {model_mcp.label}, which looks like a "

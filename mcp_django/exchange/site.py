@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -21,6 +21,7 @@ class Site(Protocol):
     inlines: Mapping[Any, Sequence[Any]]
     resources: dict[str, Any]
     prompts: dict[str, Any]
+    action_permission: Literal["change", "view"]
 
     @property
     def models(self) -> Mapping[str, Any]: ...

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from django import forms
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -64,6 +66,29 @@ _COMPANIONS_IN_FIELDS = {
     # A history keeps the texts of rows.
     "repr": _words("json object"),
 }
+
+
+class Holds(Enum):
+    """What the values of a field can be, since words that name a secret text may name a harmless number."""
+
+    ANYTHING = auto()
+    NUMBER = auto()
+    URL = auto()
+    #: A flag, a moment, a file, or the key of another row.
+    NO_SECRET = auto()
+
+
+#: The words that name secrets among numbers and URLs: by themselves, and after a companion.
+_WORDS_OF_NUMBERS = _words("ccv cvc cvv iban nonce otp passcode pin seed ssn totp")
+_PAIRS_OF_NUMBERS = _words("account accounts card cards code codes no nos number numbers")
+_WORDS_OF_URLS = _words("dsn dsns webhook")
+_PAIRS_OF_URLS = _words("link links string strings uri uris url urls")
+#: Words before "hash" that say what is hashed, so that it says nothing of a password.
+_HASHED = _words("commit content file image")
+
+#: The shortest limit of a unique text ``…_key`` that may let somebody in.
+_SHORTEST_KEY = 16
+
 #: Words in the name of a model, or in the label of its app, whose ``key`` lets somebody in.
 _ABOUT_LETTING_IN = _words("activation confirmation invitation invite registration signup verification")
 _ABOUT_LETTING_IN |= {f"{word}s" for word in _ABOUT_LETTING_IN}
@@ -93,37 +118,63 @@ _ADDRESS = _words("email emails")
 _BODY = _words("body html")
 _TEXT = _BODY | _words("content contents message text")
 
+#: Models of packages whose groups choose for whom something holds, and give nobody a permission.
+_CHOOSING_BY_GROUP = frozenset({"waffle.models.AbstractUserFlag"})
+
 #: Fields of users that say what the user may do, beside those that point to groups and permissions.
 _RIGHTS_OF_USERS = _words("groups is_active is_staff is_superuser password user_permissions")
+
+_Companions = Mapping[str, frozenset[str]]
+_HASHES = _words("hash hashes")
+_WORDS: Mapping[Holds, frozenset[str]] = {Holds.NUMBER: _WORDS_OF_NUMBERS, Holds.URL: _WORDS_OF_URLS}
+_PAIRS: Mapping[Holds, _Companions] = {
+    Holds.ANYTHING: _COMPANIONS_IN_FIELDS,
+    Holds.NUMBER: {last: _COMPANIONS_IN_FIELDS[last] for last in _PAIRS_OF_NUMBERS},
+    Holds.URL: {last: _COMPANIONS_IN_FIELDS[last] for last in _PAIRS_OF_URLS},
+}
+_HOLDERS: Sequence[tuple[tuple[type[Any], ...], Holds]] = [
+    ((models.BooleanField, models.FileField), Holds.NO_SECRET),
+    ((models.DateField, models.TimeField, models.DurationField), Holds.NO_SECRET),
+    ((models.IntegerField, models.FloatField, models.DecimalField), Holds.NUMBER),
+    ((models.URLField,), Holds.URL),
+]
+_FORM_HOLDERS: Sequence[tuple[tuple[type[Any], ...], Holds]] = [
+    ((forms.BooleanField, forms.FileField, forms.ModelChoiceField), Holds.NO_SECRET),
+    ((forms.DateField, forms.DateTimeField, forms.TimeField, forms.DurationField), Holds.NO_SECRET),
+    ((forms.IntegerField,), Holds.NUMBER),
+    ((forms.URLField,), Holds.URL),
+]
 
 _SPLIT = re.compile(r"[^a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @lru_cache(maxsize=4_096)
-def is_secret_name(name: str) -> bool:
+def is_secret_name(name: str, holds: Holds = Holds.ANYTHING) -> bool:
     """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
     words = _words_of(name)
-    if words and words[-1] in _COUNTS:
+    if holds is Holds.NO_SECRET or (words and words[-1] in _COUNTS):
         return False
-    return any(_is_secret_word(word) for word in words) or _has_secret_pair(words, _COMPANIONS_IN_FIELDS)
+    words = [word for first, word in pairwise(["", *words]) if not (word in _HASHES and first in _HASHED)]
+    pairs = _PAIRS[holds]
+    return any(_is_secret_word(word, holds, pairs) for word in words) or _has_secret_pair(words, pairs)
 
 
 def _words_of(name: str) -> list[str]:
     return [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
 
 
-def _has_secret_pair(words: Sequence[str], companions: Mapping[str, frozenset[str]] = _COMPANIONS) -> bool:
+def _has_secret_pair(words: Sequence[str], companions: _Companions = _COMPANIONS) -> bool:
     return any(second in companions and first in companions[second] for first, second in pairwise(words))
 
 
-def _is_secret_word(word: str) -> bool:
+def _is_secret_word(word: str, holds: Holds, companions: _Companions) -> bool:
     """A word, or a compound of one: ``authtoken``, ``secretkey``, ``passwordhash``."""
-    if word.startswith("secretar"):
-        return False  # A person or an office.
-    if word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS):
-        return True
-    return any(word == first + second for second, firsts in _COMPANIONS_IN_FIELDS.items() for first in firsts)
+    if holds is Holds.ANYTHING and not word.startswith("secretar"):  # A person or an office.
+        is_secret = word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS)
+    else:
+        is_secret = word in _WORDS.get(holds, ())
+    return is_secret or any(word == first + second for second, firsts in companions.items() for first in firsts)
 
 
 def is_about_rights(model: type[models.Model]) -> bool:
@@ -137,7 +188,9 @@ def gives_rights(field: Any) -> bool:
     """Whether a field says what a user may do, or how the user logs in."""
     if field.name in _RIGHTS_OF_USERS and issubclass(field.model, AbstractBaseUser):
         return True
-    return field.related_model in _about_rights()[1:]
+    return field.related_model in _about_rights()[1:] and not any(
+        f"{cls.__module__}.{cls.__qualname__}" in _CHOOSING_BY_GROUP for cls in field.model.__mro__
+    )
 
 
 def _about_rights() -> Sequence[type[models.Model]]:
@@ -148,11 +201,47 @@ def _about_rights() -> Sequence[type[models.Model]]:
 
 
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
+    return is_named_as_secret(field) or is_long_key(field)
+
+
+def is_named_as_secret(field: models.Field[Any, Any]) -> bool:
+    """Whether a field is a secret by its name, by that of its model, and by what its values can be."""
     if field.name == "password" and issubclass(field.model, AbstractBaseUser):
         return True
     if field.name == "change_message" and field.model._meta.app_label == "admin":
         return True  # The admin's history names the rows of inlines by their texts.
-    return is_secret_name(field.name) or (field.name == "key" and _lets_in(field.model))
+    if isinstance(field, models.ForeignKey) and field.primary_key:
+        return is_named_as_secret(field.target_field)  # The key of a row is shown, whatever it leads to.
+    holds = _held_by(field)
+    return is_secret_name(field.name, holds) or (
+        holds is Holds.ANYTHING and field.name == "key" and _lets_in(field.model)
+    )
+
+
+def is_long_key(field: models.Field[Any, Any]) -> bool:
+    """Whether it is a unique text named ``…_key``, with room for a key that lets somebody in."""
+    if not isinstance(field, models.CharField | models.TextField) or field.choices:
+        return False
+    *first, last = _words_of(field.name) or [""]
+    has_room = field.max_length is None or field.max_length >= _SHORTEST_KEY
+    return bool(first) and last == "key" and has_room and _is_unique(field)
+
+
+def _is_unique(field: models.Field[Any, Any]) -> bool:
+    constraints = field.model._meta.total_unique_constraints
+    return field.unique or any(tuple(one.fields) == (field.name,) for one in constraints)
+
+
+def _held_by(field: Any) -> Holds:
+    column: Any = field.output_field if isinstance(field, models.GeneratedField) else field
+    if column.is_relation:
+        return Holds.NO_SECRET
+    return next((holds for classes, holds in _HOLDERS if isinstance(column, classes)), Holds.ANYTHING)
+
+
+def held_in_form(field: forms.Field) -> Holds:
+    """What can be given for a field of a form that has no column."""
+    return next((holds for classes, holds in _FORM_HOLDERS if isinstance(field, classes)), Holds.ANYTHING)
 
 
 def _lets_in(model: type[models.Model]) -> bool:

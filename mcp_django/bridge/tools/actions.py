@@ -168,7 +168,9 @@ class AdminActionTool(BaseTool):
         self.annotations = getattr(function, "mcp_annotations", Annotations())
         self.changes: tuple[str, ...] = getattr(function, "mcp_changes", ())
         #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
-        self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
+        self.permissions: list[str] = list(
+            getattr(function, "allowed_permissions", (model_mcp.site.action_permission,))
+        )
         self._label = description
 
     def get_title(self) -> str:
@@ -228,14 +230,16 @@ class AdminActionTool(BaseTool):
         return complete_argument([model], name, {**arguments, "model": model.label})
 
     def is_available(self, request: MCPRequest) -> bool:
-        """As the changelist offers it. An action that names no permission needs the change permission of the model."""
+        """As the changelist offers it. Of an action that names no permission the site says what it needs."""
         admin = self._admin
         if Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label) is None:
             return False
         function = self._function_for(request)
         if function is None:
             return False
-        return hasattr(function, "allowed_permissions") or admin.has_change_permission(request)
+        # Whoever has rights on the model sees its list.
+        is_decided = hasattr(function, "allowed_permissions") or self.model_mcp.site.action_permission == "view"
+        return is_decided or admin.has_change_permission(request)
 
     def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
         """The action as the changelist would run it for this user, since ``get_actions`` may remove or replace it."""

@@ -17,7 +17,7 @@ from django.db import models
 
 from mcp_django.access.permissions import has_scope
 from mcp_django.bridge.declared.inlines import is_generic
-from mcp_django.bridge.declared.secrets import gives_rights, is_about_rights, is_secret_name
+from mcp_django.bridge.declared.secrets import gives_rights, held_in_form, is_about_rights, is_secret_name
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.access import consent_of
 from mcp_django.bridge.writes.form_data import is_disabled
@@ -74,6 +74,14 @@ class WritableForm:
         found = (self._field(name) for name in self._names)
         return {one.name: one for one in found if one is not None}
 
+    def why_closed(self, name: str) -> str:
+        """Why the agent may read a field of the form and not fill it in, with the remedy; empty where it has none."""
+        field = model_field(self.rights.model, name) if name in self._names else None
+        is_read = self.rights.own_column(name) is not None or name in self.rights.relations
+        if field is None or not is_read or self._declared is not None or not gives_rights(field):
+            return ""
+        return "says what users may do. Agents fill it in where write_fields of a ModelMCP names it."
+
     @cached_property
     def withheld(self) -> list[str]:
         """The names of required fields without a value that the agent may not fill in: only a person can."""
@@ -86,7 +94,8 @@ class WritableForm:
             return None
         field = model_field(self.rights.model, name)
         if field is None:
-            return None if is_secret_name(name) else self._of_form_alone(name, bound)
+            is_secret = is_secret_name(name, held_in_form(bound.field))
+            return None if is_secret else self._of_form_alone(name, bound)
         # Django would save a copy under another key.
         if field.primary_key and not self.form.instance._state.adding:
             return None

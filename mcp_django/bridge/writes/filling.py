@@ -112,9 +112,8 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
             if one is None and name in partners(form.rights.model).values() and _is_as_shown(form, name, value):
                 continue  # The currency of an amount, which stands in the same field of the form.
             if one is None:
-                raise InvalidQuery.one(
-                    f"{place}.{name[:_MAX_NAME]}", unknown_name("field", name, list(form.fields)), name
-                )
+                why = form.why_closed(name) or unknown_name("field", name, list(form.fields))
+                raise InvalidQuery.one(f"{place}.{name[:_MAX_NAME]}", why, name)
             if _is_as_shown(form, name, value):
                 continue  # A value given back as it was read counts as not given: its widget may lose a part of it.
             if _is_cut(form, name, value):

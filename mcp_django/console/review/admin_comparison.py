@@ -135,7 +135,8 @@ class Comparison:
         own = model_mcp.fields is not None or hook_of(model_mcp, "get_fields") is not ModelMCP.get_fields
         if own and not isinstance(model_mcp, InlineMCP):
             return _written(_NOT_NAMED, owner=type(model_mcp).__name__)
-        if is_secret_name(name):
+        is_field = name in {field.name for field in rights.model._meta.get_fields()}
+        if not is_field and is_secret_name(name):
             return _SECRET
         if model_mcp.model_admin is not None and not has_form(model_mcp.model_admin):
             return _OF_CLASS
@@ -143,7 +144,7 @@ class Comparison:
             return _written(_BY_OBJECT, hook=model_mcp.object_hooks[0])
         if "__" in name.strip("_"):
             return _PATH
-        if name in {field.name for field in rights.model._meta.get_fields()}:
+        if is_field:
             return _NONE
         return _COMPUTED if hasattr(admin, name) or hasattr(rights.model, name) else _INPUT
 

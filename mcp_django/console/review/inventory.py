@@ -21,7 +21,7 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
 from mcp_django.bridge.declared.options import ModelMCP, row_hook
-from mcp_django.bridge.declared.secrets import is_ours, why_hidden
+from mcp_django.bridge.declared.secrets import is_named_as_secret, is_ours, why_hidden
 from mcp_django.bridge.prompts import catalog as prompts
 from mcp_django.bridge.prompts.catalog import AvailablePrompt
 from mcp_django.bridge.resources import catalog as resources
@@ -283,7 +283,9 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
         if field.name in rights.columns or field.name in rights.relations:
             continue
         if model_mcp.hides(field):
-            yield field.name, "secret", "looks like a secret, and is not named in fields"
+            is_named = is_named_as_secret(field)
+            why = "looks like a secret" if is_named else "is a long unique key, which may let somebody in"
+            yield field.name, "secret", f"{why}, and is not named in fields"
         elif field.many_to_many and not isinstance(field, models.ManyToManyField):
             yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
         elif field.name not in rights.shown:

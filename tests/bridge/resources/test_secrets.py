@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.contrib import admin
@@ -64,6 +64,112 @@ PLAIN = [
 
 def test_a_name_that_says_nothing() -> None:
     assert [name for name in PLAIN if is_secret_name(name)] == []
+
+
+TYPED: dict[str, tuple[models.Field[Any, Any], ...]] = {
+    "nothing, whatever the name": (
+        models.BooleanField(name="must_change_password"), models.BooleanField(name="secret"),
+        models.DateTimeField(name="password_changed_at"), models.DateField(name="token"), models.TimeField(name="pin"),
+        models.DurationField(name="token_lifetime"), models.FileField(name="signature"),
+        models.ImageField(name="fingerprint"), models.ForeignKey(User, models.CASCADE, name="api_key"),
+        models.OneToOneField(User, models.CASCADE, name="credential"), models.ManyToManyField(User, name="tokens"),
+    ),
+    "numbers": (
+        models.IntegerField(name="tokens_used"), models.FloatField(name="salt"),
+        models.DecimalField(name="secret_share"),
+        models.PositiveIntegerField(name="password_length"), models.BigIntegerField(name="webhook_retries"),
+        models.IntegerField(name="session_id"), models.IntegerField(name="api_key"),
+        models.GeneratedField(
+            expression=models.F("id"), output_field=models.IntegerField(), db_persist=True, name="hash"
+        ),
+    ),
+    "URLs": (
+        models.URLField(name="token_url"), models.URLField(name="password_change_url"), models.URLField(name="secret"),
+        models.URLField(name="key_url"),
+    ),
+    "what is hashed": (
+        models.CharField(name="commit_hash"), models.TextField(name="content_hash"), models.CharField(name="fileHash"),
+        models.CharField(name="image_hashes"),
+    ),
+    "keys": (
+        models.CharField(name="sort_key", max_length=50),
+        models.CharField(name="short_key", max_length=15, unique=True),
+        models.CharField(name="key", max_length=50, unique=True), models.IntegerField(name="row_key", unique=True),
+        models.CharField(name="kind_key", max_length=50, unique=True, choices=[("a", "A")]),
+        models.UUIDField(name="object_key", unique=True),
+    ),
+}  # fmt: skip
+TYPED_SECRETS: dict[str, tuple[models.Field[Any, Any], ...]] = {
+    "numbers": (
+        models.IntegerField(name="pin"), models.IntegerField(name="cvv"), models.BigIntegerField(name="ssn"),
+        models.IntegerField(name="otp_seed"), models.FloatField(name="nonce"), models.IntegerField(name="userPasscode"),
+        models.PositiveIntegerField(name="activation_code"), models.DecimalField(name="account_number"),
+        models.IntegerField(name="passport_no"), models.IntegerField(name="bank_account"),
+        models.IntegerField(name="credit_card"), models.IntegerField(name="creditcard"),
+        models.IntegerField(name="iban"),
+    ),
+    "URLs": (
+        models.URLField(name="redis_url"), models.URLField(name="broker_url"), models.URLField(name="database_url"),
+        models.URLField(name="dsn"), models.URLField(name="magic_link"), models.URLField(name="webhook_url"),
+    ),
+    "texts": (
+        models.CharField(name="file_secret_hash"), models.TextField(name="password_hash"),
+        models.JSONField(name="token"), models.UUIDField(name="token"), models.BinaryField(name="secret"),
+        models.EmailField(name="token"),
+    ),
+    "keys": (
+        models.CharField(name="board_key", max_length=16, unique=True), models.TextField(name="boardKey", unique=True),
+        models.SlugField(name="public_key", unique=True),
+    ),
+}  # fmt: skip
+
+
+def test_what_a_field_can_hold_decides_which_names_are_secret() -> None:
+    def wrong(found: dict[str, tuple[models.Field[Any, Any], ...]], expected: bool) -> list[str]:
+        return [f"{kind}: {field.name}" for kind, fields in found.items() for field in fields
+                if is_secret_field(of_model(field)) is not expected]  # fmt: skip
+
+    assert wrong(TYPED, expected=False) == []
+    assert wrong(TYPED_SECRETS, expected=True) == []
+
+
+def of_model(field: Any) -> models.Field[Any, Any]:
+    """The field as that of a model."""
+    with isolate_apps("tests.shop"):
+        meta = type("Meta", (), {"app_label": "shop"})
+        made = type("Thing", (models.Model,), {"__module__": __name__, "Meta": meta, field.name: field})
+    return cast("models.Field[Any, Any]", made._meta.get_field(field.name))
+
+
+def test_a_key_that_a_constraint_makes_unique() -> None:
+    with isolate_apps("tests.shop"):
+
+        class Board(models.Model):  # noqa: DJ008 - nobody reads a row of it
+            board_key = models.CharField(max_length=50)
+            other_key = models.CharField(max_length=50)
+
+            class Meta:
+                app_label = "shop"
+                constraints = [
+                    models.UniqueConstraint(fields=["board_key"], name="one"),
+                    models.UniqueConstraint(fields=["other_key", "id"], name="two"),
+                    models.UniqueConstraint(fields=["other_key"], condition=models.Q(id=1), name="three"),
+                ]
+
+    assert [field.name for field in Board._meta.fields if is_secret_field(field)] == ["board_key"]
+
+
+def test_the_key_of_a_row_that_is_the_secret_of_another_one() -> None:
+    """A foreign key is no secret by its name, but as the key of its row it would be shown with what it holds."""
+    with isolate_apps("tests.shop"):
+
+        class Usage(models.Model):  # noqa: DJ008 - nobody reads a row of it
+            counter = models.OneToOneField(Apikey, models.CASCADE, primary_key=True)
+
+            class Meta:
+                app_label = "shop"
+
+    assert is_secret_field(Usage._meta.pk) and is_hidden_model(Usage)
 
 
 LETTING_IN = {

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
+from mcp_django import site
 from mcp_django.models import Tool
 from tests.support.asking import DirectPeer, described
 from tests.support.data import make_staff, switch_on
@@ -53,6 +54,29 @@ def test_nothing_is_mentioned_where_every_action_is_on(root: DirectPeer) -> None
 
     assert (notes(root), notes(DirectPeer(root.user, "read"))) == ([], [NO_SCOPE])
     assert described(root)["actions"] == ACTIONS
+
+
+def test_actions_that_name_no_permission_are_for_all_who_see_the_list_where_the_site_says_so(
+    db: None, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.admin(
+        Flight, type("Admin", (admin.ModelAdmin,), {"actions": ["note", "close"], "note": note, "close": close})
+    )
+    switch_on("flights_flight_note", "flights_flight_close")
+    viewer = DirectPeer(make_staff("viewer", "flights.view_flight"))
+
+    found = [set(viewer.tools()) & {"flights_flight_note", "flights_flight_close"}]
+    monkeypatch.setattr(type(site), "action_permission", "view")
+    found.append(set(viewer.tools()) & {"flights_flight_note", "flights_flight_close"})
+
+    assert found == [set(), {"flights_flight_note"}]
+
+
+def note(admin: Any, request: HttpRequest, queryset: Any) -> None: ...
+
+
+@admin.action(permissions=["change"])
+def close(admin: Any, request: HttpRequest, queryset: Any) -> None: ...
 
 
 # Attacks.

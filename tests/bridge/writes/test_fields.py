@@ -11,6 +11,8 @@ from django import forms
 from django.contrib.admin import ModelAdmin, StackedInline
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, Permission, User
+from django.db import models
+from django.test.utils import isolate_apps
 
 from mcp_django.bridge.declared import secrets
 from tests.bridge.writes.conftest import Writer, errors_of
@@ -112,6 +114,9 @@ def test_fields_of_the_form_alone_that_are_named_like_secrets_do_not_exist(root:
         comment = forms.CharField(required=False)
         new_password = forms.CharField(required=False)
         api_token = forms.CharField(required=False, initial=HIDDEN)
+        reset_code = forms.IntegerField(required=False)
+        send_password = forms.BooleanField(required=False)
+        token_until = forms.DateField(required=False)
 
     declared.admin(Person, type("Admin", (ModelAdmin,), {"form": Form}))
     ann = Person.objects.create(name="Ann", badge="1")
@@ -119,10 +124,10 @@ def test_fields_of_the_form_alone_that_are_named_like_secrets_do_not_exist(root:
     described = root.ask("describe_form", model="shop.person", id=str(ann.pk))
     told = [
         root.refused("update_record", model="shop.person", id=str(ann.pk), values={name: "x"})
-        for name in ("new_password", "api_token")
+        for name in ("new_password", "api_token", "reset_code")
     ]
 
-    assert described["fields"].keys() == {"name", "badge", "comment"}
+    assert described["fields"].keys() == {"name", "badge", "comment", "send_password", "token_until"}
     assert all("no field" in one for one in told) and HIDDEN not in str([described, told])
 
 
@@ -213,7 +218,9 @@ def test_who_may_change_users_makes_nobody_mightier_by_an_agent(
     told = {name: clerk.told("update_record", **about, values={name: value}) for name, value in RIGHTS.items()}
     clerk.confirmed("update_record", **about, values={"first_name": "Ann"})
 
-    assert [name for name in RIGHTS if f"no field '{name}'" not in told[name]] == []
+    closed = [name for name in RIGHTS if "says what users may do" in told[name] and "write_fields" in told[name]]
+    assert closed == ["is_superuser", "groups", "is_staff", "is_active"]
+    assert [name for name in RIGHTS if f"no field '{name}'" in told[name]] == ["user_permissions", "password"]
     now = User.objects.get(pk=mine.pk)
     assert (now.first_name, now.is_superuser, now.is_staff, now.is_active) == ("Ann", False, True, True)
     assert now.password == mine.password and now.groups.count() == 0
@@ -250,6 +257,20 @@ def test_the_permissions_of_a_group_are_not_written_though_the_group_is(clerk: W
 
     assert "no field 'permissions'" in told
     assert Group.objects.get(pk=group.pk).name == "B"
+
+
+def test_groups_that_choose_for_whom_something_holds_are_written() -> None:
+    """As those of a flag of waffle. They give nobody a permission."""
+    with isolate_apps("tests.shop"):
+        abstract = type("Meta", (), {"app_label": "shop", "abstract": True})
+        meta = type("Meta", (), {"app_label": "shop"})
+        flags = []
+        for name in ("AbstractUserFlag", "OtherFlag"):
+            made = {"__module__": "waffle.models", "Meta": abstract, "groups": models.ManyToManyField(Group)}
+            base = type(name, (models.Model,), made)
+            flags.append(type(f"Of{name}", (base,), {"__module__": __name__, "Meta": meta}))
+
+    assert [secrets.gives_rights(flag._meta.get_field("groups")) for flag in flags] == [False, True]
 
 
 def test_a_user_model_of_the_project_is_as_well_protected(
