@@ -144,7 +144,18 @@ class Proposal:
         """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
         sent, planned = self._planned(run)
         self.key = run.obj.pk if run.obj is not None else self.key
-        return sent, planned, self._read_again() or planned
+        return sent, planned, self._as_readable(planned, self._read_again() or planned)
+
+    def _as_readable(self, planned: State, after: State) -> State:
+        """What is stored. What may not be read of a new row, once it is there, is as it was proposed."""
+        if self.before is not None or not self.rights.model_mcp.shows_by_object:
+            return after
+        found = rows.of_key(self.rights, self.key)
+        shown = {} if found is None else {**found[0].columns, **found[0].relations}
+        hidden = {column.attname for name, column in self.rights.columns.items() if name not in shown}
+        values = {name: planned.values[name] if name in hidden else value for name, value in after.values.items()}
+        links = {name: keys if name in shown else planned.links.get(name, []) for name, keys in after.links.items()}
+        return replace(after, values=values, links=links)
 
     def for_person(self) -> JSON:
         """The preview in words, and whole: names beside keys, labels for choices, what goes with rows of inlines."""
@@ -319,8 +330,8 @@ def open_form(rights: ModelRights, key: Any) -> tuple[FormPage, WritableForm, Ma
     with refusals(rights, [key]):
         page = pages.open_page(access.admin_of(rights), request, key)
     if key is None:
-        # A project may decide row by row what may be read: it is asked with the new row.
-        rights = rights.of_row(page.form.instance)
+        # The view has asked the project, without a row, what the form of a new one shows.
+        rights = rights.of_new_row(page.names)
     declared = rights.ask_hook("get_write_fields", ())
     return page, WritableForm(page.form, page.names, rights, declared), inlines_of(page, rights)
 

@@ -17,7 +17,7 @@ from django.test.utils import isolate_apps
 from mcp_django.bridge.declared import secrets
 from tests.bridge.writes.conftest import Writer, errors_of
 from tests.bridge.writes.hiding import HIDDEN, PartForm, declare_hiding
-from tests.shop.models import Locker, Part, Person, Product, Supplier, Tag, Visit, Warranty
+from tests.shop.models import Keepsake, Locker, Part, Person, Product, Supplier, Tag, Visit, Warranty
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 
@@ -177,6 +177,41 @@ def test_a_hook_of_the_project_that_fails_opens_nothing(
     told = root.refused("create_record", model="shop.person", values={"name": "x"})
 
     assert words in told and HIDDEN not in told
+
+
+class PageAdmin(ModelAdmin):  # type: ignore[type-arg]
+    """As the pages of django-cms: a row that is not saved has nothing that it could be asked for."""
+
+    def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
+        if obj is None:
+            return [(None, {"fields": ["name", "word", "words"]})]
+        assert not obj._state.adding, "it is asked with a row that is not there"
+        return [(None, {"fields": ["name", "words"] if obj.name == "draft" else ["name"]})]
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+        obj.words = HIDDEN if obj.name == "news" else "by the admin"
+        super().save_model(request, obj, form, change)
+
+
+def test_the_form_of_a_new_row_is_asked_without_one_and_what_is_read_of_it_with_it(
+    root: Writer, declared: Declared
+) -> None:
+    declared.admin(Keepsake, PageAdmin)
+    described = root.ask("describe_form", model="shop.keepsake")
+    values = {"word": "x", "words": "of the agent"}
+
+    made = {
+        name: root.confirmed("create_record", model="shop.keepsake", values={"name": name, **values})
+        for name in ("draft", "news")
+    }
+
+    assert described["fields"].keys() == {"name", "word", "words"}
+    found = {name: {one["field"]: one["after"] for one in answer["diff"]} for name, answer in made.items()}
+    assert found == {
+        "draft": {"name": "draft", "word": "x", "words": "by the admin"},
+        "news": {"name": "news", "word": "x", "words": "of the agent"},
+    }
+    assert (made["draft"].get("also_changed"), HIDDEN in str(made)) == (["words"], False)
 
 
 # What users may do.

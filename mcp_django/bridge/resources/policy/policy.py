@@ -391,7 +391,14 @@ class ModelRights:
 
     def of_row(self, row: models.Model) -> ModelRights:
         """What the principal may read of this row."""
-        return RecordRights(self, row) if self.model_mcp.shows_by_object else self
+        if not self.model_mcp.shows_by_object:
+            return self
+        ask = partial(self.model_mcp.get_object_fields, self.rights.request, row)
+        return RecordRights(self, call_hook(ask, (), self.model_mcp, "get_object_fields"))
+
+    def of_new_row(self, names: Iterable[str]) -> ModelRights:
+        """What the principal may read of a row that it is about to make: the form for it shows the fields ``names``."""
+        return RecordRights(self, names) if self.model_mcp.shows_by_object else self
 
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
@@ -421,19 +428,17 @@ class ModelRights:
 
 
 class RecordRights(ModelRights):
-    """What one principal may read of one row, where the project's hooks decide by the row.
+    """What one principal may read of one row, where the project's hooks decide by the row: more fields than of each.
 
     Only a record is read with them: a filter, an order or an aggregate would compare rows that show other fields.
     """
 
-    def __init__(self, rights: ModelRights, row: models.Model) -> None:
+    def __init__(self, rights: ModelRights, names: Iterable[str]) -> None:
         super().__init__(rights.rights, rights.model_mcp)
-        self._row = row
+        self._names = list(names)
 
     def _declared_names(self) -> Iterable[Any]:
-        ask = partial(self.model_mcp.get_object_fields, self.rights.request, self._row)
-        names = call_hook(ask, None, self.model_mcp, "get_object_fields")
-        return super()._declared_names() if names is None else names
+        return [*super()._declared_names(), *self._names]
 
 
 class Rights:
