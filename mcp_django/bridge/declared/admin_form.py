@@ -7,9 +7,11 @@ that their fields are known for one object at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 from django.contrib.admin import ModelAdmin
@@ -19,18 +21,22 @@ from django.db import models
 from django.db.models.base import ModelBase
 from django.db.models.options import Options
 from django.forms import ModelForm
+from django.utils.translation import get_language
 
-from mcp_django.core.compat.admin import names_in_fieldsets
+from mcp_django.bridge.declared.witness import Depends, is_of_one_class, of_every_object, plain_object
+from mcp_django.core.compat.admin import model_admins, names_in_fieldsets
 from mcp_django.core.hooks import hook_of, is_defined_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Hooks that say whether an object has a form, and with which fields; those of packages among them.
+#: Hooks that say which objects may be seen.
+_VIEWING = ("has_view_permission", "has_view_or_change_permission")
+#: Hooks that say which fields the form of an object has; those of packages among them.
 _FORM_HOOKS = (
-    "has_view_permission",
     "get_fields",
     "get_fieldsets",
     "get_exclude",
@@ -43,9 +49,11 @@ _FORM_HOOKS = (
     "get_base_fieldsets",
     "get_subclass_fields",
 )
+_FORM_HOOKS_AND_READONLY = (*_FORM_HOOKS, "get_readonly_fields")
 
-#: Hooks of a ModelAdmin that choose the inlines of an object, or their rows.
-CHOOSING_INLINES = ("get_inlines", "get_inline_instances", "get_formsets_with_inlines", "get_formset_kwargs")
+#: Hooks of a ModelAdmin that choose the inlines of an object, and those that choose their rows.
+CHOOSING_INLINES = ("get_inlines", "get_inline_instances")
+CHOOSING_ROWS = ("get_formsets_with_inlines", "get_formset_kwargs")
 
 #: What a formset of the project may restrict its rows by.
 _RESTRICTING = ("__init__", "get_queryset", "queryset", "initial_form_count")
@@ -69,6 +77,21 @@ _SAME_FOR_EACH_OBJECT: Mapping[str, frozenset[str]] = {
         {"get_form", "get_fieldsets", "get_base_fieldsets", "get_subclass_fields"}
     ),
 }
+
+#: Views of a ModelAdmin that know the object. Where a project overrides one, it may leave the object anywhere.
+_KEEPING_OBJECT = ("change_view", "changeform_view", "get_object")
+#: Packages whose views leave nothing of the object in the ModelAdmin or the request for their hooks of the form.
+_KEEPING_NOTHING = (
+    "adminsortable2.", "cms.", "django_fsm.", "fsm_admin.", "markupfield.", "modeltranslation.", "nested_admin.",
+    "ordered_model.",
+)  # fmt: skip
+#: Permissions of an object that Django asks for while it makes its form, and that take no field from the page.
+_PERMISSIONS_IN_FORM = ("has_change_permission", "has_add_permission", "has_delete_permission")
+#: Hooks that make the class of the form.
+_MAKING_FORM = (
+    "get_form", "get_formset", "formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey",
+    "formfield_for_manytomany",
+)  # fmt: skip
 
 #: Their pages show the form of another ModelAdmin, that of the object's own class.
 _WITHOUT_FORM = frozenset({"polymorphic.admin.parentadmin"})
@@ -167,8 +190,8 @@ def shown_of_every_object(admin: ModelAdmin[Any], request: HttpRequest, *, trust
 
     ``trusted``: the project says that its hooks do not.
     """
-    names = names_in_form(admin, request, trusted=trusted) if has_form(admin) else []
-    return _fields_among(admin, [*_listed(admin, request), *names, *_links_in_inlines(admin)])
+    names = form_of_every_object(admin, request, trusted=trusted).names if has_form(admin) else ()
+    return _fields_among(admin, [*_listed(admin, request), *names, *_links_in_inlines(admin, request)])
 
 
 def inline_classes(admin: ModelAdmin[Any]) -> list[type[InlineModelAdmin[Any, Any]]]:
@@ -178,15 +201,40 @@ def inline_classes(admin: ModelAdmin[Any]) -> list[type[InlineModelAdmin[Any, An
     return [cls for cls in classes if issubclass(cls, InlineModelAdmin) and isinstance(cls.model, ModelBase)]
 
 
-def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
+def _links_in_inlines(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     """Many-to-many fields whose rows between stand in an inline of each object."""
-    if not (classes := inline_classes(admin)) or hooks_by_object(admin, CHOOSING_INLINES):
+    links = [field for field in admin.opts.many_to_many if _has_own_table(field)]
+    if not links or not inline_classes(admin) or hooks_by_object(admin, CHOOSING_ROWS):
         return []
-    hooks = (*_FORM_HOOKS, "get_queryset")
-    shown = [cls for cls in classes if not _hooks_of_class_by_object(cls, hooks) and not restricting_formset(cls)]
-    between = [cls.model for cls in shown]
-    fields = [field for field in admin.opts.many_to_many if field.remote_field.through in between]
-    return [field.name for field in fields if _has_own_table(field)]
+    between = {field.remote_field.through for field in links}
+    shown = [cls for cls in inlines_of_every_object(admin, request) or () if cls.model in between]
+    inlines = [cls(admin.model, admin.admin_site) for cls in shown if _shows_all_rows(cls)]
+    seen = [one for one in inlines if views_every_object(one, request) and not form_by_object(one, request).hooks]
+    return [field.name for field in links if field.remote_field.through in {one.model for one in seen}]
+
+
+def _shows_all_rows(inline: type[InlineModelAdmin[Any, Any]]) -> bool:
+    return not restricting_formset(inline) and not _hooks_of_class_by_object(inline, ("get_queryset",))
+
+
+def inlines_of_every_object(
+    admin: ModelAdmin[Any], request: HttpRequest
+) -> Sequence[type[InlineModelAdmin[Any, Any]]] | None:
+    """The inlines on the page of every object; None where a hook chooses them by the object."""
+    if not hooks_by_object(admin, CHOOSING_INLINES):
+        return inline_classes(admin)
+    return _kept(admin, request, "inlines", lambda: _inlines_by_witness(admin, request))
+
+
+def _inlines_by_witness(
+    admin: ModelAdmin[Any], request: HttpRequest
+) -> Sequence[type[InlineModelAdmin[Any, Any]]] | None:
+    def ask(admin: Any, request: HttpRequest, obj: Any) -> list[type[InlineModelAdmin[Any, Any]]]:
+        return [type(one) for one in admin.get_inline_instances(request, obj)]
+
+    with suppress(Depends):
+        return _asked(admin, request, ask)
+    return None
 
 
 def restricting_formset(inline: Any) -> str:
@@ -225,61 +273,225 @@ def shown_of_object(admin: ModelAdmin[Any], request: HttpRequest, obj: models.Mo
 
 def computed_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """As ``shown_of_every_object``, names of methods and properties among the read-only fields of the form."""
-    if not has_form(admin) or (not trusted and hooks_by_object(admin, ("get_readonly_fields",))):
+    if not has_form(admin):
         return []
-    opts = admin.opts
-    readonly = {name for name in admin.get_readonly_fields(request, _object_for(admin)) if isinstance(name, str)}
-    fields = {field.name for field in opts.get_fields()}
-    return [name for name in names_in_form(admin, request, trusted=trusted) if name in readonly - fields]
+    form = form_of_every_object(admin, request, trusted=trusted)
+    fields = {field.name for field in admin.opts.get_fields()}
+    return [name for name in form.names if name in form.readonly and name not in fields]
 
 
 def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     return [name for name in admin.get_list_display(request) if isinstance(name, str)]
 
 
-def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
-    """Names in the form of every object. No hook is asked without an object, which would mean the form for adding."""
+@dataclass(frozen=True)
+class EveryForm:
+    """What the page of every object of a model shows, for one request."""
+
+    #: Names in the form. None where a hook decides by the object.
+    names: Sequence[str] = ()
+    #: Names that nobody may edit.
+    readonly: Sequence[str] = ()
+    #: The hooks that decide which names are there, each as ``FlightAdmin.get_fieldsets``.
+    hooks: Sequence[str] = ()
+    #: Whether ``get_readonly_fields`` decides by the object.
+    has_more_readonly: bool = False
+
+
+def form_of_every_object(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> EveryForm:
+    """What the page of every object shows. ``trusted``: the project says that its hooks answer the same for each.
+
+    A hook that may decide by the object is asked with a witness, at most once for a request.
+    """
+    if trusted or not hooks_by_object(admin, _FORM_HOOKS_AND_READONLY):
+        # Django's own hooks do not look at the object.
+        obj: Any = None if _asks_django_alone(admin) else _object_for(admin)
+        readonly = _readonly_of(admin, request, obj)
+        return EveryForm(_names_in_form(admin, request, readonly, obj), readonly)
+    return _kept(admin, request, "form", lambda: _form_by_witness(admin, request))
+
+
+def form_by_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
+    """The same where a hook may decide by the object; else an empty one, at no cost."""
+    decides = hooks_by_object(admin, _FORM_HOOKS_AND_READONLY)
+    return form_of_every_object(admin, request, trusted=False) if decides else EveryForm()
+
+
+def may_view(admin: BaseModelAdmin[Any], request: HttpRequest, obj: models.Model | None = None) -> bool:
+    """As the admin, which shows what one may view or change. A ``has_view_permission`` of the project decides alone."""
+    view, any_of_both = (hook_of(admin, name).__module__.startswith("django.") for name in _VIEWING)
+    if any_of_both and not view:
+        return bool(admin.has_view_permission(request, obj))
+    return bool(admin.has_view_or_change_permission(request, obj))
+
+
+def viewing_by_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> Sequence[str]:
+    """The hooks that let the user see one object and not another, or none."""
+    hooks = _viewing_hooks(admin, request)
+    return _kept(admin, request, "view", lambda: _viewing_by_witness(admin, request, hooks)) if hooks else ()
+
+
+def views_every_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> bool:
+    """Whether the user may see whichever object there is. No hook of the project is asked without one."""
+    if _viewing_hooks(admin, request):
+        return not viewing_by_object(admin, request)
+    return may_view(admin, request)
+
+
+def _viewing_hooks(admin: BaseModelAdmin[Any], request: HttpRequest) -> Sequence[str]:
+    """The hooks of the project that say which objects the user may see."""
+    hooks = hooks_by_object(admin, _VIEWING)
+    # Who may change an object may see it.
+    return hooks or (() if admin.has_view_permission(request) else hooks_by_object(admin, ("has_change_permission",)))
+
+
+def _viewing_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest, hooks: Sequence[str]) -> Sequence[str]:
+    try:
+        return () if _asked(admin, request, may_view) else hooks
+    except Depends as error:
+        return _looking(hooks, error)
+
+
+def _looking(hooks: Sequence[str], error: Depends) -> Sequence[str]:
+    """Those of the hooks that looked at the object, where that is known."""
+    return [hook for hook in hooks if hook in error.functions] or hooks
+
+
+def _names_in_form(
+    admin: BaseModelAdmin[Any], request: HttpRequest, readonly: Sequence[str] | None, obj: models.Model | None
+) -> list[str]:
+    """Names in the form, where no hook looks at the object. None is asked without one, as of the form for adding.
+
+    ``readonly``: None where they depend on the object.
+    """
     as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
-    # Django's own hooks do not look at the object.
-    obj: Any = None if as_django and _asks_django_alone(admin) else _object_for(admin)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
         names = names_in_fieldsets(admin.fieldsets)
     elif as_django and not admin.fields and admin.form is ModelForm:
         # The fields that get_form would find, without building a form class for every request.
-        names = [field.name for field in _editable(admin.opts)]
-        if trusted or not hooks_by_object(admin, ("get_readonly_fields",)):
-            names += [name for name in admin.get_readonly_fields(request, obj) if isinstance(name, str)]
+        names = [*(field.name for field in _editable(admin.opts)), *(readonly or ())]
     else:
-        shown = admin.get_fieldsets(request, _object_for(admin) if obj is None else obj)
-        names = names_in_fieldsets(shown)
-        if not trusted and not admin.fields and hooks_by_object(admin, ("get_readonly_fields",)):
+        names = names_in_fieldsets(admin.get_fieldsets(request, _object_for(admin) if obj is None else obj))
+        if readonly is None and not admin.fields:
             editable = {field.name for field in _editable(admin.opts)}
             names = [name for name in names if name in editable]
     return [name for name in names if name not in excluded]
 
 
+def _form_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
+    hooks, obj = hooks_by_object(admin), _object_for(admin)
+    readonly: Sequence[str] | None = None
+    with suppress(Depends):
+        by_object = hooks_by_object(admin, ("get_readonly_fields",))
+        readonly = _asked(admin, request, _readonly_of) if by_object else _readonly_of(admin, request, obj)
+    try:
+        ask = partial(_page_names, readonly=readonly, is_editable=_may_be_edited(admin, request))
+        names = _asked(admin, request, ask) if hooks else _names_in_form(admin, request, readonly, obj)
+    except Depends as error:
+        return EveryForm(hooks=_looking(hooks, error), has_more_readonly=True)
+    return EveryForm(names, readonly or (), has_more_readonly=readonly is None)
+
+
+def _readonly_of(admin: BaseModelAdmin[Any], request: HttpRequest, obj: Any) -> list[str]:
+    return [name for name in admin.get_readonly_fields(request, obj) if isinstance(name, str)]
+
+
+def _may_be_edited(admin: BaseModelAdmin[Any], request: HttpRequest) -> bool:
+    """Whether the page lets the user edit objects. Where that depends on the object, it lets."""
+    if not hooks_by_object(admin, ("has_change_permission",)):
+        return admin.has_change_permission(request)
+    try:
+        return _asked(admin, request, lambda admin, request, obj: bool(admin.has_change_permission(request, obj)))
+    except Depends:
+        return True
+
+
+def _page_names(
+    admin: BaseModelAdmin[Any], request: HttpRequest, obj: Any, *, readonly: Sequence[str] | None, is_editable: bool
+) -> list[str]:
+    """Names that the page of an object shows, asked as its view asks."""
+    if readonly is None:
+        vars(admin)["get_readonly_fields"] = lambda request, obj=None: ()
+    _allow_in_form(admin)
+    names = names_in_fieldsets(admin.get_fieldsets(request, obj))
+    excluded = admin.get_exclude(request, obj) or ()
+    if is_editable and not _leave_form_to_django(type(admin), _MAKING_FORM):
+        editable = {field.name for field in _editable(admin.opts)}
+        asked = names if readonly is not None else [name for name in names if name in editable]
+        if isinstance(admin, ModelAdmin):
+            form = admin.get_form(request, obj, change=True, fields=asked)
+        else:
+            form = cast("Any", admin).get_formset(request, obj, fields=asked).form
+        kept = {*form.base_fields, *(readonly if readonly is not None else set(names) - editable)}
+        names = [name for name in names if name in kept]
+    return [name for name in names if name not in excluded]
+
+
+def _allow_in_form(admin: BaseModelAdmin[Any]) -> None:
+    """Let the permissions of objects that a project decides say yes where Django alone asks for them."""
+    if not _leave_form_to_django(type(admin), ("get_form", "get_formset", "get_fields", "get_fieldsets")):
+        return
+    for name in _PERMISSIONS_IN_FORM:
+        if hooks_by_object(admin, (name,)):
+            vars(admin)[name] = partial(_permitted, getattr(admin, name))
+
+
+def _permitted(hook: Any, request: HttpRequest, obj: Any = None) -> bool:
+    return obj is not None or bool(hook(request))
+
+
+@lru_cache(maxsize=1_000)
+def _leave_form_to_django(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> bool:
+    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, names).values())
+
+
+def _asked(admin: BaseModelAdmin[Any], request: HttpRequest, ask: Callable[[Any, HttpRequest, Any], T]) -> T:
+    """What hooks answer whichever the object is. Raises Depends."""
+    page = model_admins(admin.admin_site).get(admin.parent_model) if isinstance(admin, InlineModelAdmin) else admin
+    if page is None or _keeps_object(type(page)) or not is_of_one_class(page.get_queryset(request)):
+        raise Depends
+    return of_every_object(admin, request, _model_of_objects(admin), ask)
+
+
+@lru_cache(maxsize=1_000)
+def _keeps_object(cls: type[BaseModelAdmin[Any]]) -> bool:
+    """Whether a view of the project knows the object, and may leave it where a hook finds it."""
+    homes = [base.__module__ for base in cls.__mro__ for name in _KEEPING_OBJECT if name in vars(base)]
+    return any(not home.startswith(("django.contrib.", *_KEEPING_NOTHING)) for home in homes)
+
+
+def _kept(owner: Any, request: HttpRequest, what: str, find: Callable[[], T]) -> T:
+    """What was found out for this request, once."""
+    used, supposed = getattr(request, "used_tool", ""), getattr(request, "supposed", None) is not None
+    kept: dict[Any, Any] = request.__dict__.setdefault("_mcp_asked", {})
+    # The owner itself, so that its number is not given to another one.
+    key = (id(owner), what, used, supposed, get_language())
+    if key not in kept:
+        kept[key] = owner, find()
+    found: T = kept[key][1]
+    return found
+
+
 def _asks_django_alone(admin: BaseModelAdmin[Any]) -> bool:
-    """Whether Django itself names the fields that are left out, and those that nobody may edit."""
+    """Whether Django itself answers every hook that takes the object: its own do not look at it."""
     return (
-        hook_of(admin, "get_exclude") is BaseModelAdmin.get_exclude
+        _are_as_django(type(admin))
+        and not _put_on(admin, _FORM_HOOKS)
+        and hook_of(admin, "get_exclude") is BaseModelAdmin.get_exclude
         and hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
     )
 
 
 def _object_for(admin: BaseModelAdmin[Any]) -> models.Model:
-    """An object for hooks that do not look at it. Those of an inline take the parent."""
-    return empty_object(getattr(admin, "parent_model", None) or admin.model)
+    """An object for hooks that do not look at it."""
+    return plain_object(_model_of_objects(admin))
 
 
-def empty_object(model: type[models.Model]) -> models.Model:
-    """An object without values, in no database. A default that is a function is not called: it may ask the database."""
-    fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.GeneratedField)]
-    return model(**{field.attname: None if _has_function(field) else field.get_default() for field in fields})
-
-
-def _has_function(field: models.Field[Any, Any]) -> bool:
-    return field.has_default() and callable(field.default)
+def _model_of_objects(admin: BaseModelAdmin[Any]) -> type[models.Model]:
+    """The model of the objects that the hooks are given: those of an inline take the parent."""
+    found: type[models.Model] = getattr(admin, "parent_model", None) or admin.model
+    return found
 
 
 @lru_cache(maxsize=1_000)

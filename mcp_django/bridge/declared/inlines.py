@@ -14,12 +14,16 @@ from django.db import models
 
 from mcp_django.bridge.declared.admin_form import (
     CHOOSING_INLINES,
+    CHOOSING_ROWS,
     computed_in_form,
+    form_of_every_object,
     has_form,
     hooks_by_object,
     inline_classes,
-    names_in_form,
+    inlines_of_every_object,
     restricting_formset,
+    viewing_by_object,
+    views_every_object,
 )
 from mcp_django.bridge.declared.options import ComputedField, ModelMCP
 from mcp_django.bridge.declared.secrets import why_hidden
@@ -28,6 +32,9 @@ from mcp_django.core.hooks import call_hook, hook_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
+
+
+_BY_PARENT = "decides by the object of the parent"
 
 
 class InlineMCP(ModelMCP):
@@ -49,11 +56,14 @@ class InlineMCP(ModelMCP):
         return self.inline
 
     def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        """As the page of the parent: the inline's permission takes the parent, and is the same for each."""
-        return self.parent.has_view_permission(request) and self.inline.has_view_permission(request)
+        """Whether the pages of all parents that the user sees show the inline."""
+        return self.parent.has_view_permission(request) and not self.why_hidden(request)
 
-    @property
-    def checks_objects(self) -> bool:
+    def why_hidden(self, request: HttpRequest) -> str:
+        """Why the inline is not on the page of every parent, for this request; empty where it is."""
+        return _why_for_request(self.parent, self.inline, request)
+
+    def checks_objects(self, request: HttpRequest) -> bool:
         return False
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
@@ -62,7 +72,7 @@ class InlineMCP(ModelMCP):
     def get_fields(self, request: HttpRequest) -> Sequence[str]:
         inline: Any = self.inline
         links = [inline.ct_field, inline.ct_fk_field] if self.owner is None else [self.owner.name]
-        return [*links, *names_in_form(self.inline, request, trusted=False)]
+        return [*links, *form_of_every_object(self.inline, request, trusted=False).names]
 
     def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
         names = computed_in_form(self.inline, request, trusted=False)
@@ -77,7 +87,7 @@ def is_generic(inline: InlineModelAdmin[Any, Any]) -> bool:
 
 
 def inlines_by_parent(parents: Iterable[ModelMCP]) -> Mapping[type[models.Model], Sequence[InlineMCP]]:
-    """The models in inlines of each of these models, those that agents see."""
+    """The models in inlines of each of these models, those that agents may see. Their hooks decide for each request."""
     found = {
         parent.model: [InlineMCP(inline, parent) for inline, why in inlines_of(parent) if not why] for parent in parents
     }
@@ -97,23 +107,29 @@ def models_of_their_own(
             yield one
 
 
-def inlines_of(parent: ModelMCP) -> Iterator[tuple[InlineModelAdmin[Any, Any], str]]:
-    """Each inline of the parent's ModelAdmin, with the reason why agents do not see it, or an empty text."""
+def inlines_of(
+    parent: ModelMCP, request: HttpRequest | None = None
+) -> Iterator[tuple[InlineModelAdmin[Any, Any], str]]:
+    """Each inline of the parent's ModelAdmin, with the reason why agents do not see it, or an empty text.
+
+    Without a request the reasons are those that hold for everybody.
+    """
     admin = parent.model_admin
     if admin is None:
         return
     for inline_class in inline_classes(admin):
         inline = call_hook(partial(inline_class, admin.model, admin.admin_site), None, inline_class.__name__)
         if inline is not None:
-            yield inline, _why_of_parent(parent) or _why_of_inline(parent, inline)
+            why = _why_of_parent(parent) or _why_of_inline(parent, inline)
+            yield inline, why or ("" if request is None else _why_for_request(parent, inline, request))
 
 
 def _why_of_parent(parent: ModelMCP) -> str:
     admin = parent.model_admin
     if parent.fields is not None or hook_of(parent, "get_fields") is not ModelMCP.get_fields:
         return f"{type(parent).__name__} names the fields of its model itself"
-    if hooks := [*parent.object_hooks, *hooks_by_object(admin, CHOOSING_INLINES)]:
-        return f"{hooks[0]} may decide by the object of the parent"
+    if hooks := hooks_by_object(admin, CHOOSING_ROWS):
+        return f"{hooks[0]} {_BY_PARENT}"
     return "" if admin is None or has_form(admin) else "the page of the parent shows another form"
 
 
@@ -124,8 +140,6 @@ def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
         return why
     if inline.model._meta.auto_created:
         return "its rows are those of a many-to-many field"
-    if hooks := hooks_by_object(inline):
-        return f"{hooks[0]} may decide by the object of the parent"
     if not is_generic(inline):
         try:
             foreign_key_of_inline(inline)
@@ -133,3 +147,18 @@ def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
             return "no foreign key leads from its model to the parent"
     formset = restricting_formset(inline)
     return f"{formset} may show only some of the rows" if formset else ""
+
+
+def _why_for_request(parent: ModelMCP, inline: InlineModelAdmin[Any, Any], request: HttpRequest) -> str:
+    admin = parent.model_admin
+    if admin is None:
+        return "its parent is no longer in the admin"
+    chosen = inlines_of_every_object(admin, request)
+    choosing = hooks_by_object(admin, CHOOSING_INLINES) if chosen is None else ()
+    form = form_of_every_object(inline, request, trusted=False)
+    hooks = [*parent.object_hooks(request), *choosing, *viewing_by_object(inline, request), *form.hooks]
+    if hooks:
+        return f"{hooks[0]} {_BY_PARENT}"
+    if type(inline) not in (chosen or ()) or not views_every_object(inline, request):
+        return "the pages of its parents do not show it to this user"
+    return ""

@@ -12,13 +12,16 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from mcp_django.bridge.declared.admin_form import (
+    EveryForm,
     computed_in_form,
+    form_by_object,
     generic_keys,
-    hooks_by_object,
     is_independent,
+    may_view,
     shown_in_list,
     shown_of_every_object,
     shown_of_object,
+    viewing_by_object,
 )
 from mcp_django.bridge.declared.secrets import is_about_rights, is_secret_field
 from mcp_django.core.compat.admin import title_of, title_of_display, value_in
@@ -129,7 +132,7 @@ class ModelMCP:
         """Whether the request's user may view the model, or ``obj`` of it."""
         if self.model_admin is not None:
             admin = self.model_admin
-            return admin.admin_site.has_permission(request) and admin.has_view_permission(request, obj)
+            return admin.admin_site.has_permission(request) and may_view(admin, request, obj)
         return request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}")
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
@@ -149,7 +152,7 @@ class ModelMCP:
             return self.fields
         admin = self.model_admin
         shown: Sequence[str] = ()
-        if admin is not None and self.object_hooks:
+        if admin is not None and self.object_hooks(request):
             shown = shown_in_list(admin, request)
         elif admin is not None:
             shown = shown_of_every_object(admin, request, trusted=not self.object_permissions)
@@ -174,7 +177,7 @@ class ModelMCP:
             shown: list[Any] = []
             if admin is not None:
                 shown += admin.get_list_display(request)
-                if not self.object_hooks:
+                if not self.object_hooks(request):
                     shown += computed_in_form(admin, request, trusted=not self.object_permissions)
             declared = dict.fromkeys([*shown, *self.get_extra_fields(request)])
         return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
@@ -259,27 +262,29 @@ class ModelMCP:
     def get_min_group_rows(self, request: HttpRequest) -> int | None:
         return self.min_group_rows
 
-    @property
-    def checks_objects(self) -> bool:
+    def checks_objects(self, request: HttpRequest) -> bool:
         """Whether the permission must be checked for each record."""
-        if self._decides_by_object:
-            return True
-        return self.object_permissions and bool(hooks_by_object(self.model_admin, ("has_view_permission",)))
+        return self._decides_by_object or (self.object_permissions and bool(self._viewing(request)))
 
-    @property
-    def object_hooks(self) -> Sequence[str]:
+    def object_hooks(self, request: HttpRequest) -> Sequence[str]:
         """The project's hooks that may hide a field of one object and not of another: pages leave the form out."""
         if not self._may_differ:
             return ()
-        found = hooks_by_object(self.model_admin)
-        return (self._hook.__qualname__, *found) if self._decides_by_object else found
+        own = [self._hook.__qualname__] if self._decides_by_object else []
+        return [*own, *self._viewing(request), *self._form(request).hooks]
 
-    @property
-    def shows_by_object(self) -> bool:
+    def shows_by_object(self, request: HttpRequest) -> bool:
         """Whether a record may have more fields than a page, so that the hooks are asked with its row."""
         if not self._may_differ:
             return False
-        return bool(self.object_hooks or hooks_by_object(self.model_admin, ("get_readonly_fields",)))
+        return bool(self.object_hooks(request)) or self._form(request).has_more_readonly
+
+    def _form(self, request: HttpRequest) -> EveryForm:
+        admin = self.model_admin
+        return EveryForm() if admin is None else form_by_object(admin, request)
+
+    def _viewing(self, request: HttpRequest) -> Sequence[str]:
+        return () if self.model_admin is None else viewing_by_object(self.model_admin, request)
 
     @property
     def _may_differ(self) -> bool:

@@ -55,6 +55,6 @@ def _shows_all(rights: ModelRights, unique: Unique) -> bool:
     return (
         rights.has_rows
         and not rights.scoped
-        and not rights.model_mcp.shows_by_object
+        and not rights.shows_by_object
         and all(rights.own_column(name) is not None for name in unique.names)
     )

@@ -148,7 +148,7 @@ class Proposal:
 
     def _as_readable(self, planned: State, after: State) -> State:
         """What is stored. What may not be read of a new row, once it is there, is as it was proposed."""
-        if self.before is not None or not self.rights.model_mcp.shows_by_object:
+        if self.before is not None or not self.rights.shows_by_object:
             return after
         found = rows.of_key(self.rights, self.key)
         shown = {} if found is None else {**found[0].columns, **found[0].relations}

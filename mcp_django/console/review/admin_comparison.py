@@ -18,10 +18,11 @@ from django.db import models
 from django.utils.functional import cached_property
 
 from mcp_django.access.permissions import has_scope
-from mcp_django.bridge.declared.admin_form import empty_object, has_form
+from mcp_django.bridge.declared.admin_form import has_form
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_of
 from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.declared.secrets import is_ours, is_secret_name
+from mcp_django.bridge.declared.witness import plain_object
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.schema import record_fields
 from mcp_django.bridge.tools.actions import AdminActionTool, offered_actions
@@ -39,7 +40,7 @@ _NONE: Reason = ("without a reason", "")
 _EXCLUDED: Reason = ("excluded", "{owner} excludes it; take it out of exclude there")
 _NOT_NAMED: Reason = ("not named", "fields of {owner} do not name it; name it there")
 _SECRET: Reason = ("secret", "looks like a secret; name it in fields of a ModelMCP")
-_BY_OBJECT: Reason = ("by a hook", "{hook} may decide by the object; decorate it with mcp_django.ignores_object")
+_BY_OBJECT: Reason = ("by a hook", "{hook} decides by the object; decorate it with mcp_django.ignores_object")
 _OF_CLASS: Reason = ("in forms of a class", "is in the form of the class of the object; ask the model of that class")
 _PATH: Reason = ("in hidden relations", "leads to a field that is not shown; show that field")
 _INPUT: Reason = ("input", "is an input of the form, and no value of a row; name a method in fields of a ModelMCP")
@@ -140,8 +141,8 @@ class Comparison:
             return _SECRET
         if model_mcp.model_admin is not None and not has_form(model_mcp.model_admin):
             return _OF_CLASS
-        if model_mcp.object_hooks:
-            return _written(_BY_OBJECT, hook=model_mcp.object_hooks[0])
+        if rights.object_hooks:
+            return _written(_BY_OBJECT, hook=rights.object_hooks[0])
         if "__" in name.strip("_"):
             return _PATH
         if is_field:
@@ -158,7 +159,9 @@ class Comparison:
             return None
         if inline.model in {relation.between for relation in rights.relations.values()}:
             return None
-        why = next((why for one, why in inlines_of(rights.model_mcp) if type(one) is type(inline)), "")
+        why = next(
+            (why for one, why in inlines_of(rights.model_mcp, rights.rights.request) if type(one) is type(inline)), ""
+        )
         if not found and why:
             return _written(_OF_HIDDEN, why=why, label=Rights.label_of(inline.model))
         return next((reason for reason in reasons if reason is not None and reason[1]), _NONE)
@@ -181,7 +184,7 @@ def _written(reason: Reason, **named: str) -> Reason:
 
 def _shows(rights: ModelRights, name: str) -> bool:
     """Whether the principal may read what the admin gives this name, even if only in get_record."""
-    of_row = rights.of_row(empty_object(rights.model)) if rights.model_mcp.shows_by_object else rights
+    of_row = rights.of_row(plain_object(rights.model)) if rights.shows_by_object else rights
     return name in rights.computed or of_row.knows(name) or name in record_fields(rights)
 
 
@@ -197,7 +200,7 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
     nothing: list[Any] = []
     listed = _ask(admin, "get_list_display", lambda: list(admin.get_list_display(request)), nothing)
     ask = partial(admin.get_fieldsets, request)
-    in_form = _ask(admin, "get_fieldsets", lambda: list(ask(empty_object(admin.model))), nothing)
+    in_form = _ask(admin, "get_fieldsets", lambda: list(ask(plain_object(admin.model))), nothing)
     names = [item if isinstance(item, str) else getattr(item, "__name__", "") for item in listed]
     names = [_field_name(admin.model, name) for name in [*names, *names_in_fieldsets(in_form)]]
     return [name for name in dict.fromkeys(names) if name != "__str__"]
@@ -205,7 +208,7 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
 
 def _inline_names(admin: ModelAdmin[Any], request: Any) -> Iterator[tuple[Any, str]]:
     """The names in each inline of the change form, without the key that leads back to the object."""
-    parent = partial(empty_object, admin.model)
+    parent = partial(plain_object, admin.model)
     nothing: list[Any] = []
     for inline in _ask(admin, "get_inline_instances", lambda: admin.get_inline_instances(request, parent()), nothing):
         in_form = _ask(inline, "get_fieldsets", partial(inline.get_fieldsets, request, parent()), nothing)

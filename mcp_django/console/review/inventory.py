@@ -20,7 +20,7 @@ from django.utils import translation
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
-from mcp_django.bridge.declared.options import ModelMCP, row_hook
+from mcp_django.bridge.declared.options import row_hook
 from mcp_django.bridge.declared.secrets import is_named_as_secret, is_ours, why_hidden
 from mcp_django.bridge.prompts import catalog as prompts
 from mcp_django.bridge.prompts.catalog import AvailablePrompt
@@ -241,7 +241,7 @@ def _model(rights: ModelRights) -> JSON:
         "search": _search(rights),
         "serializer": _serializer(rights),
         **_writes(rights),
-        "by_object": list(model_mcp.object_hooks),
+        "by_object": list(rights.object_hooks),
         "hidden": {**{name: why for name, _, why in hidden_fields(rights)}, **refused_sources(rights)},
     }
 
@@ -289,7 +289,7 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
         elif field.many_to_many and not isinstance(field, models.ManyToManyField):
             yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
         elif field.name not in rights.shown:
-            yield field.name, *_why_not_shown(model_mcp)
+            yield field.name, *_why_not_shown(rights)
         elif not field.many_to_many and (why := look_up(field, named=model_mcp.names(field))[1]):
             yield field.name, "of an unknown class", why
         elif field.is_relation:
@@ -302,10 +302,10 @@ def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
     return {name: (word, f"{why}; {REMEDIES[word]}") for name, word, why in hidden_fields(rights) if word in REMEDIES}
 
 
-def _why_not_shown(model_mcp: ModelMCP) -> tuple[str, str]:
-    if not model_mcp.object_hooks:
+def _why_not_shown(rights: ModelRights) -> tuple[str, str]:
+    if not rights.object_hooks:
         return "not shown", "is not shown"
-    return "by a hook", f"{' and '.join(model_mcp.object_hooks)} may decide by the object, so only get_record shows it"
+    return "by a hook", f"{' and '.join(rights.object_hooks)} decides by the object, so only get_record shows it"
 
 
 def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:

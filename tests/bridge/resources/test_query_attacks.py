@@ -517,7 +517,7 @@ def test_hooks_that_were_put_on_the_admin_itself(root: DirectPeer, declared: Dec
     monkeypatch.setattr(
         part_admin, "has_view_permission", lambda request, obj=None: obj is None or obj.name != "unseen"
     )
-    assert rights_on(Part, root.user).model_mcp.checks_objects
+    assert rights_on(Part, root.user).checks_objects
     found = root.call("find_records", model="shop.part", fields=["name"])["structuredContent"]
 
     assert [name for _, name in found["rows"]] == ["seen"]

@@ -143,7 +143,17 @@ class ModelRights:
     @cached_property
     def checks_objects(self) -> bool:
         """Whether the permission is checked for each row."""
-        return self.model_mcp.checks_objects
+        return self.model_mcp.checks_objects(self.rights.request)
+
+    @cached_property
+    def object_hooks(self) -> Sequence[str]:
+        """The project's hooks that decide for this principal which fields a row shows: pages leave the form out."""
+        return self.model_mcp.object_hooks(self.rights.request)
+
+    @cached_property
+    def shows_by_object(self) -> bool:
+        """Whether a record may have more fields than a page."""
+        return self.model_mcp.shows_by_object(self.rights.request)
 
     @cached_property
     def relations(self) -> dict[str, Relation]:
@@ -391,14 +401,14 @@ class ModelRights:
 
     def of_row(self, row: models.Model) -> ModelRights:
         """What the principal may read of this row."""
-        if not self.model_mcp.shows_by_object:
+        if not self.shows_by_object:
             return self
         ask = partial(self.model_mcp.get_object_fields, self.rights.request, row)
         return RecordRights(self, call_hook(ask, (), self.model_mcp, "get_object_fields"))
 
     def of_new_row(self, names: Iterable[str]) -> ModelRights:
         """What the principal may read of a row that it is about to make: the form for it shows the fields ``names``."""
-        return RecordRights(self, names) if self.model_mcp.shows_by_object else self
+        return RecordRights(self, names) if self.shows_by_object else self
 
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""

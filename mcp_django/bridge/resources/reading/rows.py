@@ -135,7 +135,7 @@ def check(rights: ModelRights, query: RecordQuery, doubts: Doubts | None = None)
 
 def check_fields(rights: ModelRights, fields: Sequence[str]) -> None:
     """Raises InvalidQuery for a field that no record has. Does not use the database."""
-    if not rights.model_mcp.shows_by_object:
+    if not rights.shows_by_object:
         _reader(rights, fields)
 
 
@@ -373,7 +373,7 @@ def _fill_computed(
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
     """One record, or None if there is none that the principal may see. Raises InvalidQuery for a wrong field."""
     # A wrong field is an error whether or not there is such a row, unless the fields depend on the row.
-    read = None if rights.model_mcp.shows_by_object else _reader(rights, fields)
+    read = None if rights.shows_by_object else _reader(rights, fields)
     found = of_key(rights, key)
     if found is None:
         return None
@@ -387,7 +387,7 @@ def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[
         queryset = rights.rows().filter(pk=rights.primary_key.kind.read(rights.primary_key.field, key))
     except ValidationError:
         return None
-    if not rights.checks_objects and not rights.model_mcp.shows_by_object:
+    if not rights.checks_objects and not rights.shows_by_object:
         return rights, queryset
     row = next(iter(fetch_instances(queryset[:1])), None)
     if row is not None:

@@ -150,7 +150,7 @@ def record_schema(rights: ModelRights) -> JSON:
             "properties": {output.name: _property(output) for output in record_outputs(rights)},
             "required": [output.name for output in record_outputs(rights)],
             # Hooks of the project may show more of some rows.
-            "additionalProperties": rights.model_mcp.shows_by_object,
+            "additionalProperties": rights.shows_by_object,
         }
 
 

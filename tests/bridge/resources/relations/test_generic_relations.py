@@ -251,7 +251,7 @@ def test_hidden_rows_about_a_row(root: User, remarks: None, declared: Declared) 
 
 class OneByOne(RemarkAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True
+        return obj is None or obj.pk > 0
 
 
 def test_a_relation_is_hidden_with_its_columns_by_an_option_or_by_a_permission_on_each_row(

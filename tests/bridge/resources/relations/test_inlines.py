@@ -299,10 +299,11 @@ def _formset(**members: Any) -> Any:
 
 
 DECIDING: list[dict[str, Any]] = [
-    {"get_fields": lambda self, request, obj=None: ["maker"]},
-    {"get_formset": lambda self, request, obj=None, **kwargs: Inline.get_formset(self, request, obj, **kwargs)},
-    {"has_view_permission": lambda self, request, obj=None: True},
-    {"get_exclude": lambda self, request, obj=None: ["open"]},
+    {"get_fields": lambda self, request, obj=None: ["maker"] if obj.pk else []},
+    {"get_formset": lambda self, request, obj=None, **args: obj.pk and Inline.get_formset(self, request, obj, **args)},
+    {"has_view_permission": lambda self, request, obj=None: bool(obj.pk)},
+    {"has_view_permission": lambda self, request, obj=None: False},
+    {"get_exclude": lambda self, request, obj=None: ["open"] if obj.pk else []},
     {"formset": _formset(get_queryset=lambda self: super(BaseInlineFormSet, self).get_queryset()[:1])},
     {"formset": _formset(__init__=lambda self, *args, **kwargs: None)},
 ]  # fmt: skip
@@ -315,11 +316,37 @@ def test_an_inline_that_may_decide_by_its_parent_is_hidden(root: DirectPeer, dec
         assert is_hidden(root), hidden
 
 
+#: Hooks that look at nothing of the parent.
+NOT_DECIDING: list[dict[str, Any]] = [
+    {"get_fields": lambda self, request, obj=None: ["maker"]},
+    {"get_formset": lambda self, request, obj=None, **args: Inline.get_formset(self, request, obj, **args)},
+    {"has_view_permission": lambda self, request, obj=None: obj is not None},
+    {"has_add_permission": lambda self, request, obj=None: bool(obj.pk)},
+    {"formfield_for_foreignkey": lambda self, field, request, **args: field.formfield()},
+]  # fmt: skip
+
+
+def test_an_inline_whose_hooks_look_at_nothing_of_the_parent_is_shown(root: DirectPeer, declared: Declared) -> None:
+    for shown in NOT_DECIDING:
+        declared.close()
+        with_inline(declared, type("Deciding", (MakingInline,), shown))
+        assert not is_hidden(root), shown
+    for hook in ({"get_inlines": lambda self, request, obj=None: self.inlines}, {"get_fieldsets": fieldsets}):
+        declared.close()
+        with_inline(declared, MakingInline, **hook)
+        assert not is_hidden(root), hook
+
+
+def fieldsets(self: Any, request: HttpRequest, obj: Any = None) -> Any:
+    return [(None, {"fields": ["name"]})]
+
+
 HOOKS: list[dict[str, Any]] = [
-    {"get_inlines": lambda self, request, obj=None: self.inlines},
+    {"get_inlines": lambda self, request, obj=None: self.inlines if obj.pk else []},
+    {"get_inlines": lambda self, request, obj=None: []},
     {"get_inline_instances": lambda self, request, obj=None: []},
     {"get_formsets_with_inlines": lambda self, request, obj=None: []},
-    {"get_fieldsets": lambda self, request, obj=None: []},
+    {"get_fieldsets": lambda self, request, obj=None: obj.pk and []},
     {"has_view_permission": lambda self, request, obj=None: obj is None},
 ]  # fmt: skip
 
@@ -353,13 +380,13 @@ def test_an_inline_of_a_model_that_the_admin_shows_elsewhere_is_hidden_with_its_
         model = Warranty
 
         def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-            return ["months"]
+            return [] if obj.pk else ["months"]
 
     declared.admin(Part, type("Own", (PartAdmin,), {"inlines": [Two]}))
 
     missing = inventory.build(site)["admin"]["missing"]["shop.part"]
     assert missing["inline shop.warranty.months"].endswith(
-        "Two.get_fields may decide by the object of the parent; register a ModelMCP for shop.warranty"
+        "Two.get_fields decides by the object of the parent; register a ModelMCP for shop.warranty"
     )
 
 
