@@ -6,7 +6,7 @@ that their fields are known for one object at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -23,7 +23,13 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 from django.utils.translation import get_language
 
-from mcp_django.bridge.declared.witness import Depends, is_of_one_class, of_every_object, plain_object
+from mcp_django.bridge.declared.witness import (
+    Depends,
+    makes_instances,
+    makes_rows,
+    of_every_object,
+    plain_object,
+)
 from mcp_django.core.compat.admin import model_admins, names_in_fieldsets
 from mcp_django.core.hooks import hook_of, is_defined_in
 
@@ -35,20 +41,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Hooks that say which objects may be seen.
 _VIEWING = ("has_view_permission", "has_view_or_change_permission")
-#: Hooks that say which fields the form of an object has; those of packages among them.
-_FORM_HOOKS = (
-    "get_fields",
-    "get_fieldsets",
-    "get_exclude",
-    "get_form",
-    "get_formset",
-    "formfield_for_dbfield",
-    "formfield_for_choice_field",
-    "formfield_for_foreignkey",
-    "formfield_for_manytomany",
-    "get_base_fieldsets",
+#: Hooks that name the fields of the form of an object; those of packages among them.
+_NAMING = (
+    "get_fields", "get_fieldsets", "get_exclude", "get_form", "get_formset", "get_base_fieldsets",
     "get_subclass_fields",
-)
+)  # fmt: skip
+#: Hooks that make the fields of a form, which are given no object.
+_MAKING_FIELDS = (
+    "formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey", "formfield_for_manytomany",
+)  # fmt: skip
+_FORM_HOOKS = (*_NAMING, *_MAKING_FIELDS)
 _FORM_HOOKS_AND_READONLY = (*_FORM_HOOKS, "get_readonly_fields")
 
 #: Hooks of a ModelAdmin that choose the inlines of an object, and those that choose their rows.
@@ -58,7 +60,7 @@ CHOOSING_ROWS = ("get_formsets_with_inlines", "get_formset_kwargs")
 #: What a formset of the project may restrict its rows by.
 _RESTRICTING = ("__init__", "get_queryset", "queryset", "initial_form_count")
 
-_FORMFIELDS = frozenset({"formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey"})
+_FORMFIELDS = frozenset(_MAKING_FIELDS) - {"formfield_for_manytomany"}
 
 #: Hooks of known packages that leave the fields and permissions of an existing object as Django has them, by module.
 _SAME_AS_DJANGO: Mapping[str, frozenset[str]] = {
@@ -87,11 +89,6 @@ _KEEPING_NOTHING = (
 )  # fmt: skip
 #: Permissions of an object that Django asks for while it makes its form, and that take no field from the page.
 _PERMISSIONS_IN_FORM = ("has_change_permission", "has_add_permission", "has_delete_permission")
-#: Hooks that make the class of the form.
-_MAKING_FORM = (
-    "get_form", "get_formset", "formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey",
-    "formfield_for_manytomany",
-)  # fmt: skip
 
 #: Their pages show the form of another ModelAdmin, that of the object's own class.
 _WITHOUT_FORM = frozenset({"polymorphic.admin.parentadmin"})
@@ -135,10 +132,14 @@ def _hooks_of_class_by_object(cls: type[BaseModelAdmin[Any]], names: tuple[str, 
     return tuple(_called(hook) for hook, answer in _answers(cls, names).items() if answer is _Answer.MAY_DIFFER)
 
 
+def _are_as_django(admin: BaseModelAdmin[Any], names: tuple[str, ...] = _FORM_HOOKS) -> bool:
+    """Whether these hooks leave the fields as Django has them."""
+    return _are_djangos(type(admin), names) and not _put_on(admin, names)
+
+
 @lru_cache(maxsize=1_000)
-def _are_as_django(cls: type[BaseModelAdmin[Any]]) -> bool:
-    """Whether every hook leaves the fields as Django has them."""
-    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, _FORM_HOOKS).values())
+def _are_djangos(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> bool:
+    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, names).values())
 
 
 def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> Sequence[Any]:
@@ -358,13 +359,17 @@ def _looking(hooks: Sequence[str], error: Depends) -> Sequence[str]:
 
 
 def _names_in_form(
-    admin: BaseModelAdmin[Any], request: HttpRequest, readonly: Sequence[str] | None, obj: models.Model | None
+    admin: BaseModelAdmin[Any],
+    request: HttpRequest,
+    readonly: Sequence[str] | None,
+    obj: models.Model | None,
+    hooks: tuple[str, ...] = _FORM_HOOKS,
 ) -> list[str]:
     """Names in the form, where no hook looks at the object. None is asked without one, as of the form for adding.
 
-    ``readonly``: None where they depend on the object.
+    ``readonly``: None where they depend on the object. ``hooks``: those that the names are to come from.
     """
-    as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
+    as_django = _are_as_django(admin, hooks)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
         names = names_in_fieldsets(admin.fieldsets)
@@ -380,17 +385,45 @@ def _names_in_form(
 
 
 def _form_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
-    hooks, obj = hooks_by_object(admin), _object_for(admin)
-    readonly: Sequence[str] | None = None
+    naming, making = (hooks_by_object(admin, names) for names in (_NAMING, _MAKING_FIELDS))
+    obj, readonly = _object_for(admin), None
     with suppress(Depends):
         by_object = hooks_by_object(admin, ("get_readonly_fields",))
         readonly = _asked(admin, request, _readonly_of) if by_object else _readonly_of(admin, request, obj)
     try:
-        ask = partial(_page_names, readonly=readonly, is_editable=_may_be_edited(admin, request))
-        names = _asked(admin, request, ask) if hooks else _names_in_form(admin, request, readonly, obj)
+        is_editable = not (naming or making) or _may_be_edited(admin, request)
+        if naming:
+            ask = partial(_page_names, readonly=readonly, is_editable=is_editable)
+            names = _asked(admin, request, ask)
+        else:
+            names = _names_in_form(admin, request, readonly, obj, _NAMING)
+        if making and is_editable:
+            listed = _listed(admin, request) if isinstance(admin, ModelAdmin) else ()
+            ask = partial(_with_field, names=names, but={*listed, *(readonly or ())})
+            names = _asked(admin, request, ask, twice=False)
     except Depends as error:
-        return EveryForm(hooks=_looking(hooks, error), has_more_readonly=True)
+        return EveryForm(hooks=_looking([*naming, *making], error), has_more_readonly=True)
     return EveryForm(names, readonly or (), has_more_readonly=readonly is None)
+
+
+def _with_field(
+    admin: BaseModelAdmin[Any], request: HttpRequest, obj: Any, *, names: Sequence[str], but: Collection[str]
+) -> list[str]:
+    """The names but for those of fields for which a hook makes no field of the form."""
+    fields = {field.name: field for field in _editable(admin.opts)}
+    asked = fields.keys() - {*but, *getattr(admin.form, "declared_fields", ())}
+    return [name for name in names if name not in asked or _has_form_field(admin, request, fields[name])]
+
+
+def _has_form_field(admin: BaseModelAdmin[Any], request: HttpRequest, field: Any) -> bool:
+    """Whether the hooks of the project make a field of the form; they are asked as Django asks them."""
+    of_kind = {"choice_field": bool(field.choices), "foreignkey": field.many_to_one or field.one_to_one,
+               "manytomany": field.many_to_many}  # fmt: skip
+    kinds = ["dbfield", *(kind for kind, is_one in of_kind.items() if is_one)]
+    for hook in (f"formfield_for_{kind}" for kind in kinds):
+        if not _are_as_django(admin, (hook,)):
+            return getattr(admin, hook)(field, request) is not None
+    return True
 
 
 def _readonly_of(admin: BaseModelAdmin[Any], request: HttpRequest, obj: Any) -> list[str]:
@@ -416,7 +449,7 @@ def _page_names(
     _allow_in_form(admin)
     names = names_in_fieldsets(admin.get_fieldsets(request, obj))
     excluded = admin.get_exclude(request, obj) or ()
-    if is_editable and not _leave_form_to_django(type(admin), _MAKING_FORM):
+    if is_editable and not _are_as_django(admin, ("get_form", "get_formset")):
         editable = {field.name for field in _editable(admin.opts)}
         asked = names if readonly is not None else [name for name in names if name in editable]
         if isinstance(admin, ModelAdmin):
@@ -430,7 +463,7 @@ def _page_names(
 
 def _allow_in_form(admin: BaseModelAdmin[Any]) -> None:
     """Let the permissions of objects that a project decides say yes where Django alone asks for them."""
-    if not _leave_form_to_django(type(admin), ("get_form", "get_formset", "get_fields", "get_fieldsets")):
+    if not _are_as_django(admin, ("get_form", "get_formset", "get_fields", "get_fieldsets")):
         return
     for name in _PERMISSIONS_IN_FORM:
         if hooks_by_object(admin, (name,)):
@@ -441,17 +474,22 @@ def _permitted(hook: Any, request: HttpRequest, obj: Any = None) -> bool:
     return obj is not None or bool(hook(request))
 
 
-@lru_cache(maxsize=1_000)
-def _leave_form_to_django(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> bool:
-    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, names).values())
-
-
-def _asked(admin: BaseModelAdmin[Any], request: HttpRequest, ask: Callable[[Any, HttpRequest, Any], T]) -> T:
+def _asked(
+    admin: BaseModelAdmin[Any], request: HttpRequest, ask: Callable[[Any, HttpRequest, Any], T], *, twice: bool = True
+) -> T:
     """What hooks answer whichever the object is. Raises Depends."""
     page = model_admins(admin.admin_site).get(admin.parent_model) if isinstance(admin, InlineModelAdmin) else admin
-    if page is None or _keeps_object(type(page)) or not is_of_one_class(page.get_queryset(request)):
+    if page is None or _keeps_object(type(page)) or not _has_one_class(page, request):
         raise Depends
-    return of_every_object(admin, request, _model_of_objects(admin), ask)
+    return of_every_object(admin, request, _model_of_objects(admin), ask, twice=twice)
+
+
+def _has_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
+    """Whether all objects are of the model's own class."""
+    manager = page.model._default_manager
+    if type(manager) is models.Manager and hook_of(page, "get_queryset") is BaseModelAdmin.get_queryset:
+        return makes_rows(page.model)
+    return makes_rows(page.model) and makes_instances(page.get_queryset(request))
 
 
 @lru_cache(maxsize=1_000)
@@ -476,8 +514,7 @@ def _kept(owner: Any, request: HttpRequest, what: str, find: Callable[[], T]) ->
 def _asks_django_alone(admin: BaseModelAdmin[Any]) -> bool:
     """Whether Django itself answers every hook that takes the object: its own do not look at it."""
     return (
-        _are_as_django(type(admin))
-        and not _put_on(admin, _FORM_HOOKS)
+        _are_as_django(admin)
         and hook_of(admin, "get_exclude") is BaseModelAdmin.get_exclude
         and hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
     )

@@ -86,11 +86,17 @@ class Depends(Exception):
 
 
 def of_every_object(
-    owner: Any, request: HttpRequest, model: type[models.Model], ask: Callable[[Any, Any, Any], T]
+    owner: Any,
+    request: HttpRequest,
+    model: type[models.Model],
+    ask: Callable[[Any, Any, Any], T],
+    *,
+    twice: bool = True,
 ) -> T:
     """What ``ask(owner, request, object)`` answers whichever the object is. Raises Depends.
 
-    ``ask`` consumes what the hooks return. What it returns can be compared.
+    ``ask`` consumes what the hooks return. What it returns can be compared. ``twice``: whether to ask once more with a
+    plain object; a hook that is given none cannot look past the witness.
     """
     notes = _Notes()
     watched, asked, witness = _watched_owner(owner, notes), _watched_request(request, notes), _witness(model, notes)
@@ -99,7 +105,7 @@ def of_every_object(
 
     def ask_both() -> Sequence[T]:
         answer = ask(watched, asked, witness)
-        is_same = not notes.looked and ask(watched, asked, plain_object(model)) == answer
+        is_same = notes.looked or not twice or ask(watched, asked, plain_object(model)) == answer
         return [answer] if is_same and not notes.looked else []
 
     answers: Sequence[T] = ()
@@ -110,10 +116,18 @@ def of_every_object(
     return answers[0]
 
 
-def is_of_one_class(queryset: models.QuerySet[Any]) -> bool:
-    """Whether Django itself makes the rows: a hook may ask for the class of a row, which then tells nothing."""
-    made_by: Any = queryset.model.from_db
-    return queryset._iterable_class is ModelIterable and made_by.__func__ is models.Model.__dict__["from_db"].__func__
+# Whether all objects are of one class, which then tells nothing of any of them.
+
+
+def makes_rows(model: type[models.Model]) -> bool:
+    """Whether Django itself makes the instances of a model."""
+    made_by: Any = model.from_db
+    return made_by.__func__ is vars(models.Model)["from_db"].__func__
+
+
+def makes_instances(queryset: models.QuerySet[Any]) -> bool:
+    """Whether Django itself iterates over the rows."""
+    return queryset._iterable_class is ModelIterable
 
 
 # The object.
@@ -124,14 +138,20 @@ def plain_object(model: type[models.Model]) -> models.Model:
 
     A default that is a function is not called: it may ask the database.
     """
-    fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.GeneratedField)]
-    made = model(**{field.attname: None if _has_function(field) else field.get_default() for field in fields})
+    made = model(*_plain_values(model))
     made._state.adding = False
     return made
 
 
-def _has_function(field: models.Field[Any, Any]) -> bool:
-    return field.has_default() and callable(field.default)
+@lru_cache(maxsize=1_000)
+def _plain_values(model: Any) -> Sequence[Any]:
+    return [_plain_value(field) for field in model._meta.concrete_fields]
+
+
+def _plain_value(field: models.Field[Any, Any]) -> Any:
+    if isinstance(field, models.GeneratedField):
+        return models.DEFERRED
+    return None if field.has_default() and callable(field.default) else field.get_default()
 
 
 class _State:
