@@ -65,7 +65,7 @@ class Authorization:
 
     @property
     def client_key(self) -> str:
-        return clients.key_of(self.client.client_id)
+        return clients.key_of(self.client)
 
     @property
     def is_local(self) -> bool:
@@ -296,6 +296,7 @@ def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
         "server_name": _name_of(asked.site, asked.request),
         "client_name": asked.client.name,
         "client_host": asked.client.host,
+        "claimed_host": asked.client.claimed_host,
         "redirect_host": redirects.host_of(asked.redirect_uri),
         "is_local": asked.is_local,
         "offered": describe(asked.site, asked.request, asked.scopes, {READ, *asked.granted_scopes()}),

@@ -32,12 +32,18 @@ class ClientMetadata:
     #: What it calls itself; empty where it does not say.
     name: str
     redirect_uris: tuple[str, ...]
-    registered_by: Literal["document", "registration"]
+    #: "unproven": its id is the URL of a document whose host could not be reached.
+    registered_by: Literal["document", "registration", "unproven"]
 
     @property
     def host(self) -> str:
         """The host that answers for the client; empty for one that registered itself, for which nobody answers."""
         return urlsplit(self.client_id).netloc if self.registered_by == "document" else ""
+
+    @property
+    def claimed_host(self) -> str:
+        """The host that would answer for the client, if it could be reached; empty for any other client."""
+        return urlsplit(self.client_id).netloc if self.registered_by == "unproven" else ""
 
     def allows(self, redirect_uri: str) -> bool:
         """Whether the client may be answered there."""

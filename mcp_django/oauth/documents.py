@@ -15,7 +15,7 @@ from threading import Condition
 from typing import Any
 from urllib.parse import urlsplit
 
-from mcp_django.oauth import fetching
+from mcp_django.oauth import fetching, redirects
 from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata, check_grants, name_in, redirects_in
 
 _MAX_LENGTH = 238
@@ -29,7 +29,7 @@ _MAX_KEPT = 500
 _MOST_WAITING, _MOST_OF_PERSON = 8, 2
 
 #: The documents of clients that people know. They can connect while their hosts cannot be reached, and to servers that
-#: have no access to the internet.
+#: have no access to the internet. docs/oauth.md says where each was seen, and when.
 BUNDLED: Mapping[str, Mapping[str, Any]] = {
     "https://claude.ai/oauth/mcp-oauth-client-metadata": {
         "client_name": "Claude",
@@ -43,11 +43,51 @@ BUNDLED: Mapping[str, Mapping[str, Any]] = {
         "client_name": "ChatGPT",
         "redirect_uris": ["https://chatgpt.com/connector_platform_oauth_redirect"],
     },
-}
+    "https://chatgpt.com/oauth/codex/client.json": {
+        "client_name": "Codex",
+        "redirect_uris": ["http://127.0.0.1/callback", "http://localhost/callback"],
+    },
+    "https://vscode.dev/oauth/client-metadata.json": {
+        "client_name": "Visual Studio Code",
+        "redirect_uris": ["http://127.0.0.1:33418/", "https://vscode.dev/redirect"],
+    },
+    "https://github.com/copilot/cli/client-metadata.json": {
+        "client_name": "GitHub Copilot CLI",
+        "redirect_uris": ["http://127.0.0.1:33418/"],
+    },
+    "https://zed.dev/oauth/client-metadata.json": {
+        "client_name": "Zed",
+        "redirect_uris": ["http://127.0.0.1/callback"],
+    },
+    "https://goose-docs.ai/oauth/client-metadata.json": {
+        "client_name": "goose",
+        # The last one is that of older releases.
+        "redirect_uris": [
+            "http://127.0.0.1/oauth_callback", "http://[::1]/oauth_callback", "http://localhost/oauth_callback",
+        ],
+    },
+    "https://opencode.ai/oauth/opencode/client.json": {
+        "client_name": "opencode",
+        # The last one is what the program asks for, though its document lacks it.
+        "redirect_uris": [
+            "http://127.0.0.1/callback", "http://localhost/callback", "http://127.0.0.1/mcp/oauth/callback",
+        ],
+    },
+    "https://grok.com/oauth/mcp-client.json": {
+        "client_name": "Grok",
+        "redirect_uris": [
+            "https://grok.com/connectors-oauth-exchange-code/", "https://console.x.ai/connectors-oauth-exchange-code/",
+        ],
+    },
+}  # fmt: skip
 
 
 class DocumentUnavailable(Exception):
     """The document of a client cannot be fetched, with a sentence for the person who is logging in."""
+
+
+class HostUnreachable(DocumentUnavailable):
+    """No connection to the host of the document came about."""
 
 
 def is_document_id(client_id: str) -> bool:
@@ -87,9 +127,25 @@ def _read(client_id: str, document: Mapping[str, Any]) -> ClientMetadata:
     check_grants(document)
     # A client that can prove who it is must do so; otherwise others could come in its name. Bundled clients are exempt,
     # since their redirects are known.
-    if document.get("token_endpoint_auth_method") not in (None, "none") and client_id not in BUNDLED:
+    is_public = document.get("token_endpoint_auth_method") in (None, "none") or client_id in BUNDLED
+    if not is_public and not _is_answered_at_home(client_id, document):
         raise InvalidMetadata("invalid_client_metadata", "It authenticates itself, which this server cannot check.")
     return ClientMetadata(client_id, name_in(document), redirects_in(document), "document")
+
+
+def _is_answered_at_home(client_id: str, document: Mapping[str, Any]) -> bool:
+    """Whether a client that prefers to authenticate itself offers to come without, and only its own host is answered.
+
+    Nobody else gets the code then, whoever asks for it. So are the documents of ChatGPT for each app.
+    """
+    methods, uris = document.get("token_endpoint_auth_methods_supported"), document.get("redirect_uris")
+    home = f"https://{urlsplit(client_id).hostname}/"
+    return (
+        isinstance(methods, list)
+        and "none" in methods
+        and isinstance(uris, list)
+        and all(isinstance(uri, str) and redirects.is_usable(uri) and uri.startswith(home) for uri in uris)
+    )
 
 
 class _Kept:
@@ -159,6 +215,8 @@ class _Kept:
             found, seconds = _read(client_id, document), fetched.fresh_seconds
         except fetching.Busy as error:
             raise DocumentUnavailable(str(error)) from None
+        except fetching.Unreachable as error:
+            found = HostUnreachable(str(error))
         except fetching.FetchError as error:
             found = DocumentUnavailable(str(error))
         except InvalidMetadata as error:

@@ -39,6 +39,10 @@ class FetchError(Exception):
     """The document could not be fetched. The text says why, for the person who waits for it."""
 
 
+class Unreachable(FetchError):
+    """No connection came about: the host has no address, or none of its addresses answered."""
+
+
 class Busy(FetchError):
     """The document was not requested, because too many are being fetched."""
 
@@ -59,9 +63,10 @@ def fetch(url: str) -> Fetched:
     try:
         return _read(connection, target)
     except (OSError, http.client.HTTPException, ValueError) as error:
+        kind = FetchError if connection.is_connected else Unreachable
         if time.monotonic() >= deadline:
-            raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from error
-        raise FetchError(_unreachable(host)) from error
+            raise kind(_too_slow(host)) from error
+        raise kind(_unreachable(host)) from error
     finally:
         connection.close()
 
@@ -99,9 +104,9 @@ def resolve(host: str, deadline: float) -> list[str]:
     try:
         addresses = found.get(timeout=max(0.0, deadline - time.monotonic()))
     except Empty:
-        raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from None
+        raise Unreachable(_too_slow(host)) from None
     if not addresses:
-        raise FetchError(_unreachable(host))
+        raise Unreachable(_unreachable(host))
     return addresses
 
 
@@ -110,6 +115,10 @@ def checked(addresses: list[str], host: str) -> list[str]:
     if not all(is_public(address) for address in addresses):
         raise FetchError(_unreachable(host))
     return addresses
+
+
+def _too_slow(host: str) -> str:
+    return f"{host} took longer than {SECONDS:g} seconds."
 
 
 def _unreachable(host: str) -> str:
@@ -138,9 +147,12 @@ class _Connection(http.client.HTTPSConnection):
         self._addresses = addresses
         self._deadline = deadline
         self._timer: threading.Timer | None = None
+        #: Whether one of the addresses answered, whatever came of it.
+        self.is_connected = False
 
     def connect(self) -> None:
         self.sock = plain = self._connect()
+        self.is_connected = True
         self.stop_at_deadline()
         plain.settimeout(self.left())
         self.sock = self._context.wrap_socket(plain, server_hostname=self.host)  # type: ignore[attr-defined]

@@ -79,15 +79,17 @@ def issue_code(consent: Consent) -> Secret:
 
 
 @sensitive_variables()
-def redeem_code(plain: Secret, *, client: str, redirect_uri: str, verifier: Secret, resource: str) -> Tokens:
-    """The first tokens of a grant. ``client`` is a Client's key. Raises InvalidGrant.
+def redeem_code(
+    plain: Secret, *, clients: Collection[str], redirect_uri: str, verifier: Secret, resource: str
+) -> Tokens:
+    """The first tokens of a grant. ``clients``: the keys that its Client may have. Raises InvalidGrant.
 
     A second use ends the grant, but only with the right client and verifier: a found code alone is not enough.
     """
     codes = AuthorizationCode.objects.using(_alias()).select_related("user", "grant")
     code = codes.filter(hash=digest(plain)).first()
     if code is None or not (
-        code.client == client
+        code.client in clients
         and code.redirect_uri == redirect_uri
         and code.resource == resource
         and hmac.compare_digest(_challenge_of(verifier), code.code_challenge)
@@ -96,7 +98,7 @@ def redeem_code(plain: Secret, *, client: str, redirect_uri: str, verifier: Secr
     if code.grant is not None:
         code.grant.end(Grant.Ended.CODE_REPLAYED)
         raise InvalidGrant("The code was used before. The grant has been ended.")
-    if code.expires_at <= timezone.now() or not code.user.is_active or _is_blocked(client):
+    if code.expires_at <= timezone.now() or not code.user.is_active or _is_blocked(clients):
         raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
     # A group of scopes may have been removed from the settings since.
     held = parse(known(code.scopes))
@@ -110,29 +112,33 @@ def redeem_code(plain: Secret, *, client: str, redirect_uri: str, verifier: Secr
             if not AuthorizationCode.objects.filter(pk=code.pk, grant=None).update(grant=grant):
                 raise _UsedMeanwhile
             # A person who blocks the client at this moment writes the same row, and then ends this grant too.
-            if not Client.objects.select_for_update().filter(key=client, blocked_at=None).first():
+            if not Client.objects.select_for_update().filter(key=code.client, blocked_at=None).first():
                 raise InvalidGrant("The client is blocked.")
             tokens = _issue(grant, held, replaces=None)
             trail.note_grant(grant, "granted", _alias(), scopes=" ".join(code.scopes))
     except _UsedMeanwhile:
-        return redeem_code(plain, client=client, redirect_uri=redirect_uri, verifier=verifier, resource=resource)
+        return redeem_code(plain, clients=clients, redirect_uri=redirect_uri, verifier=verifier, resource=resource)
     tidy(grant)
     return tokens
 
 
 @sensitive_variables()
-def refresh(plain: Secret, *, site: MCPSite, client: str, scopes: Collection[str], resource: str) -> Tokens:
-    """The next tokens of a grant, of a client by its key. ``scopes`` narrow those of the grant. Raises OAuthError.
+def refresh(
+    plain: Secret, *, site: MCPSite, clients: Collection[str], scopes: Collection[str], resource: str
+) -> Tokens:
+    """The next tokens of a grant. ``scopes`` narrow those of the grant. Raises OAuthError.
+
+    ``clients``: the keys that its Client may have.
 
     Several processes of a client may refresh at once, and an answer may be lost. So a refresh token is good until
     OAUTH_GRACE_SECONDS after a token that it has made was used. Later uses are taken for theft, and end the grant.
     """
     tokens_of_grants = RefreshToken.objects.using(_alias()).select_related("grant__user", "replaces")
     found = tokens_of_grants.filter(hash=digest(plain)).first()
-    if found is None or (found.grant.client, found.grant.resource) != (client, resource):
+    if found is None or found.grant.client not in clients or found.grant.resource != resource:
         raise InvalidGrant("The refresh token is unknown, or it was issued for another client or resource.")
     grant = found.grant
-    if not grant.is_valid() or _is_blocked(client):
+    if not grant.is_valid() or _is_blocked(clients):
         raise InvalidGrant("The grant has ended.")
     if found.is_worn_out(timedelta(seconds=get_conf().OAUTH_GRACE_SECONDS), MOST_USES):
         grant.end(Grant.Ended.REFRESH_REPLAYED)
@@ -162,12 +168,12 @@ def refresh(plain: Secret, *, site: MCPSite, client: str, scopes: Collection[str
     return tokens
 
 
-def revoke(plain: Secret, client: str | None) -> None:
-    """End the grant of an access token or a refresh token, if the client is its own (RFC 7009)."""
+def revoke(plain: Secret, clients: Collection[str] | None) -> None:
+    """End the grant of an access token or a refresh token, if it is of one of these clients (RFC 7009)."""
     hashed = digest(plain)
     refreshing = RefreshToken.objects.select_related("grant").filter(hash=hashed).first()
     holder = refreshing or AccessToken.objects.select_related("grant").filter(hash=hashed, grant__isnull=False).first()
-    if holder is not None and holder.grant is not None and client in (None, holder.grant.client):
+    if holder is not None and holder.grant is not None and (clients is None or holder.grant.client in clients):
         holder.grant.end(Grant.Ended.REVOKED)
 
 
@@ -232,8 +238,8 @@ def _issue(grant: Grant, scopes: Collection[str], *, replaces: RefreshToken | No
     return Tokens(access, plain, token.scopes)
 
 
-def _is_blocked(client: str) -> bool:
-    return Client.objects.filter(key=client, blocked_at__isnull=False).exists()
+def _is_blocked(clients: Collection[str]) -> bool:
+    return Client.objects.filter(key__in=clients, blocked_at__isnull=False).exists()
 
 
 def _alias() -> str:

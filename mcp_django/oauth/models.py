@@ -18,6 +18,7 @@ class Client(models.Model):
     class RegisteredBy(models.TextChoices):
         DOCUMENT = "document", _("its document")
         REGISTRATION = "registration", _("itself")
+        UNPROVEN = "unproven", _("itself, its document could not be fetched")
 
     #: As a Grant and an AccessToken name it.
     key = models.CharField(_("client"), max_length=255, unique=True, editable=False, help_text=CLIENT_HELP)

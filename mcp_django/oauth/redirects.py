@@ -12,6 +12,7 @@ from mcp_django.core.secret import Secret
 
 #: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
 PRIVATE = frozenset({
+    "claude://claude.ai/mcp-auth-callback/sdk",
     "cursor://anysphere.cursor-mcp/oauth/callback",
 })  # fmt: skip
 _USUAL_PORTS = {"http": ":80", "https": ":443"}

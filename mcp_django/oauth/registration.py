@@ -24,8 +24,15 @@ _KNOWN = (
     "https://vscode.dev/redirect",
     "https://insiders.vscode.dev/redirect",
     "https://www.cursor.com/agents/mcp/oauth/callback",
+    "https://grok.com/connectors-oauth-exchange-code/",
+    "https://console.x.ai/connectors-oauth-exchange-code/",
+    "https://antigravity.google/oauth-callback",
+    "https://callback.mistral.ai/v1/integrations_auth/oauth2_callback",
 )
-_KNOWN_FORMS = re.compile(r"https://chatgpt\.com/connector/oauth/[A-Za-z0-9_-]{1,100}")
+#: Those with an id of the app or connector at their end.
+_KNOWN_FORMS = re.compile(
+    r"https://(?:chatgpt\.com/connector/oauth|global\.consent\.azure-apim\.net/redirect)/[A-Za-z0-9_-]{1,100}"
+)
 
 
 def register(payload: Mapping[str, Any], mode: str) -> tuple[str, JSON]:

@@ -141,7 +141,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
     people.admit(request)
     form = _form(request)
-    client, resource = clients.key_of(_client_id(request, form)), check_resource(request, form)
+    names, resource = clients.keys_of(_client_id(request, form)), check_resource(request, form)
     match _value(form, "grant_type"):
         case "authorization_code":
             verifier = Secret(_value(form, "code_verifier"))
@@ -149,7 +149,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
                 raise OAuthError("invalid_request", "code_verifier must have 43 to 128 characters (RFC 7636).")
             found = grants.redeem_code(
                 Secret(_needed(form, "code")),
-                client=client,
+                clients=names,
                 redirect_uri=_value(form, "redirect_uri"),
                 verifier=verifier,
                 resource=resource,
@@ -158,7 +158,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
             found = grants.refresh(
                 Secret(_needed(form, "refresh_token")),
                 site=site,
-                client=client,
+                clients=names,
                 scopes=known(_value(form, "scope").split()),
                 resource=resource,
             )
@@ -183,7 +183,7 @@ def revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     form = _form(request)
     plain = Secret(_needed(form, "token"))
     client_id = _client_id(request, form)
-    grants.revoke(plain, clients.key_of(client_id) if client_id else None)
+    grants.revoke(plain, clients.keys_of(client_id) if client_id else None)
     return HttpResponse(status=HTTPStatus.OK)
 
 

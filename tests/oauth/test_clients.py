@@ -15,7 +15,7 @@ import pytest
 from mcp_django.oauth import documents, fetching
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.documents import DocumentUnavailable, is_document_id
-from mcp_django.oauth.fetching import Fetched, FetchError, fetch, fresh_seconds, is_public
+from mcp_django.oauth.fetching import Fetched, FetchError, Unreachable, fetch, fresh_seconds, is_public
 from mcp_django.oauth.redirects import host_of, is_local, is_usable, matches, with_params
 from tests.end_to_end.servers import wait_for
 from tests.oauth import recorded
@@ -171,13 +171,35 @@ def test_ids_that_are_urls_of_documents() -> None:
     assert [one for one in OTHER_IDS if is_document_id(one)] == []
 
 
+OFFERED = {"token_endpoint_auth_methods_supported": ["none", "private_key_jwt"]}
+#: Of a client that prefers to authenticate itself: why it may not come without.
+NOT_AT_HOME: list[dict[str, Any]] = [
+    {}, {"token_endpoint_auth_methods_supported": ["private_key_jwt"]},
+    {"token_endpoint_auth_methods_supported": "none"},
+    *({**OFFERED, "redirect_uris": [REDIRECT, other]} for other in (
+        "https://other.example/callback", "https://client.example.evil.example/", "https://client.example:8443/callback",
+        "http://localhost/callback", "cursor://anysphere.cursor-mcp/oauth/callback", "http://client.example/callback",
+        1,         "https://sub.client.example/callback", "https://client.example@evil.example/",
+    )),
+]  # fmt: skip
+
+
+def test_a_client_that_prefers_to_authenticate_itself_and_is_answered_at_home(serve: Callable[..., list[str]]) -> None:
+    own = {**DOCUMENT, "token_endpoint_auth_method": "private_key_jwt", **OFFERED}
+    for document in (recorded.CHATGPT_APP, own):
+        serve(document)
+        assert (
+            documents.find(document["client_id"], document["redirect_uris"][0], person="1").registered_by == "document"
+        )
+
+
 def test_documents_that_describe_no_client_of_ours(serve: Callable[..., list[str]]) -> None:
     changes: list[dict[str, Any]] = [
         {"client_id": "https://other.example/c"}, {"client_id": None}, {"redirect_uris": []}, {"redirect_uris": "x"},
         {"redirect_uris": ["http://evil.example/"]}, {"client_secret": "x"}, {"grant_types": ["client_credentials"]},
         {"response_types": ["token"]}, {"token_endpoint_auth_method": "private_key_jwt"},
         {"token_endpoint_auth_method": "client_secret_basic"},
-        {"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_methods_supported": ["none"]},
+        *({"token_endpoint_auth_method": "private_key_jwt", **change} for change in NOT_AT_HOME),
     ]  # fmt: skip
     bodies = [b"", b"[]", b"{", b"null", b"[" * 10_000, b"\xff"]
 
@@ -380,6 +402,28 @@ def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     release.set()
 
 
+def test_no_connection_comes_about(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(error: Exception) -> Any:
+        def connect(*args: Any, **kwargs: Any) -> Any:
+            raise error
+
+        return connect
+
+    for error in (TimeoutError(), ConnectionRefusedError(), OSError("No route to host")):
+        with monkeypatch.context() as patched:
+            patched.setattr(fetching.socket, "create_connection", failing(error))
+            with pytest.raises(Unreachable):
+                fetch(LOCAL)
+    resolver(monkeypatch, [])
+    with pytest.raises(Unreachable):
+        fetch(LOCAL)
+    for addresses, url in ((["10.0.0.1"], LOCAL), (["8.8.8.8"], URL)):  # An address inside; a wrong certificate.
+        resolver(monkeypatch, addresses)
+        with pytest.raises(FetchError, match="could not be reached") as raised:
+            fetch(url)
+        assert not isinstance(raised.value, Unreachable), url
+
+
 def test_urls_that_are_not_fetched() -> None:
     for url in (
         "http://client.example/c", "https://client.example:8443/c", "ftp://client.example/c",
@@ -488,8 +532,9 @@ def test_answers_that_are_no_document(server: Server, monkeypatch: pytest.Monkey
 
     for bytes_, reason in expected:
         server.answer = bytes_
-        with pytest.raises(FetchError, match=reason):
+        with pytest.raises(FetchError, match=reason) as raised:
             fetch(LOCAL)
+        assert not isinstance(raised.value, Unreachable), "it was reached"
 
 
 @pytest.mark.parametrize("begun", [

@@ -41,6 +41,88 @@ def program_at(url: str = URL) -> Program:
     return Program(url, f"{url.rpartition('/')[0]}/back")
 
 
+# Clients whose document cannot be fetched.
+
+
+CODEX_APP, AT_HOME = "https://chatgpt.com/oauth/codex/AbC/client.json", "http://127.0.0.1:4711/callback/AbC"
+
+
+def away(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fetch(url: str) -> Fetched:
+        raise error
+
+    documents._kept.clear()
+    monkeypatch.setattr(fetching, "fetch", fetch)
+
+
+def test_a_program_whose_document_is_out_of_reach_comes_as_one_that_registers_itself(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch, fetching.Unreachable("chatgpt.com could not be reached."))
+    program, person = Program(CODEX_APP, AT_HOME), Person(users.ops)
+
+    page = person.open(program.url())
+    tokens = program.log_in(users.ops)
+    again = program.refresh(tokens["refresh_token"])
+
+    text = " ".join(page.content.decode().split())
+    assert "says that it is from chatgpt.com. This is unproven" in text and "<strong>chatgpt.com" not in text
+    assert again.status_code == 200
+    [grant], [client] = Grant.objects.all(), Client.objects.all()
+    assert grant.client == client.key and client.key.startswith("unproven:") and grant.client_host == ""
+    assert (client.registered_by, client.redirect_uris) == ("unproven", ["http://127.0.0.1/callback/AbC"])
+    # It is asked each time.
+    assert Person(users.ops).open(program.url()).status_code == 200
+    assert program.exchange("x").status_code == 400
+
+
+def test_only_a_program_of_the_own_machine_comes_so_and_where_such_a_one_may_register(
+    users: Users, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    unreachable = fetching.Unreachable("It could not be reached.")
+    refused: list[tuple[str, Exception, str]] = [
+        (AT_HOME, fetching.FetchError("It could not be reached."), "known"),  # Also of an address inside.
+        (AT_HOME, fetching.FetchError("It answered with the status 404."), "open"),
+        (AT_HOME, fetching.Busy("Too many."), "open"),
+        (AT_HOME, unreachable, "off"),
+        ("https://client.example/back", unreachable, "open"),
+        ("cursor://anysphere.cursor-mcp/oauth/callback", unreachable, "open"),
+    ]
+    for redirect, error, mode in refused:
+        away(monkeypatch, error)
+        settings.MCP = {**settings.MCP, "OAUTH_REGISTRATION": mode}
+        answer = Person(users.ops).open(Program(CODEX_APP, redirect).url())
+        assert answer.status_code == 400, (redirect, error, mode)
+    away(monkeypatch, unreachable)
+    settings.MCP = {**settings.MCP, "OAUTH_REGISTRATION": "known"}
+    assert Person().open(Program(CODEX_APP, AT_HOME).url()).status_code == 302  # The person logs in first.
+    assert not Client.objects.exists()
+
+
+def test_an_unproven_client_has_nothing_of_the_real_one(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps the server from the host of a client gets neither its consent nor its tokens."""
+    real = fetching.fetch
+    program = Program(URL, REDIRECT)
+    tokens = program.log_in(users.ops)
+    away(monkeypatch, fetching.Unreachable("It could not be reached."))
+    impostor = Program(URL, AT_HOME)
+
+    page = Person(users.ops).open(impostor.url())
+    mine = impostor.log_in(users.ops)
+
+    assert boxes_in(page) == {"read": True} and page.status_code == 200
+    assert {grant.client for grant in Grant.objects.current()} == {
+        URL,
+        Client.objects.get(registered_by="unproven").key,
+    }
+    assert program.refresh(tokens["refresh_token"]).status_code == 200
+    # Blocking the client blocks who claims to be it.
+    Client.objects.get(key=URL).block()
+    assert impostor.refresh(mine["refresh_token"]).status_code == 400
+    assert Person(users.ops).open(impostor.url()).status_code == 400
+    monkeypatch.setattr(fetching, "fetch", real)
+
+
 WRONG = {"code_challenge_method": "plain"}
 
 
