@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.files import File
 from django.db import models
 from django.utils.functional import cached_property
-from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
+from pydantic import BaseModel, Field, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from mcp_django.bridge.completion import NOTHING, Completion
@@ -27,7 +27,7 @@ from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.functions import call_function
 from mcp_django.protocol.json_schema.plain import is_plain
-from mcp_django.protocol.names import NAME
+from mcp_django.protocol.names import NAME, ascii_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -68,23 +68,35 @@ class Signature:
     rows that the principal may see. One annotated with Django's ``UploadedFile`` takes the URI of an upload.
     """
 
-    def __init__(self, what: str, function: Callable[..., Any]) -> None:
-        """``what`` is the function's name in errors, such as "tool book". Raises ImproperlyConfigured."""
+    def __init__(self, what: str, function: Callable[..., Any], *, in_ascii: bool = False) -> None:
+        """``what`` is the function's name in errors, such as "tool book". Raises ImproperlyConfigured.
+
+        ``in_ascii``: an argument of another name is called as ``ascii_name`` has it.
+        """
         self.what = what
         self.function = function
         #: The models that arguments are annotated with.
         self.models: dict[str, type[models.Model]] = {}
         #: The names of the arguments that are files.
         self.files: list[str] = []
+        #: Name → what agents call the argument, where that is another name.
+        self.called: dict[str, str] = {}
         try:
             self.hints = get_type_hints(function, include_extras=True)
             #: The arguments as a pydantic model. In the place of a Django model it has the primary key.
+            parameters = self._parameters()
+            if in_ascii:
+                self.called = {one.name: ascii_name(one.name) for one in parameters if not one.name.isascii()}
             self.arguments: type[BaseModel] = create_model(
-                f"{function.__name__}_arguments", **{p.name: self._field(p) for p in self._parameters()}
+                f"{function.__name__}_arguments",
+                **{one.name: self._called(one.name, *self._field(one)) for one in parameters},
             )
             self.arguments.model_json_schema()
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
+
+    def _called(self, name: str, hint: Any, default: Any) -> Any:
+        return (Annotated[hint, Field(alias=self.called[name])] if name in self.called else hint), default
 
     def _parameters(self) -> list[inspect.Parameter]:
         parameters = list(inspect.signature(self.function).parameters.values())
@@ -166,7 +178,8 @@ class Signature:
 
     def complete(self, exchange: Exchange, name: str, typed: str) -> Completion:
         """Keys of rows, for an argument that is annotated with their model."""
-        model = self.models.get(name)
+        named = {called: one for one, called in self.called.items()}
+        model = self.models.get(named.get(name, name))
         rights = None if model is None else Rights.of(exchange.site, exchange.request).of_model(model)
         return NOTHING if rights is None else complete_key(rights, typed, search=True)
 

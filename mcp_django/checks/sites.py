@@ -15,6 +15,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
 from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.actions import AdminActionTool, declared_actions
+from mcp_django.bridge.tools.function import FunctionTool
 from mcp_django.checks.models import check_model
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
@@ -35,6 +36,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_middleware(site)
     yield from _check_tasks(site)
     yield from _check_resources(site)
+    yield from _check_schemas(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
@@ -46,6 +48,23 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
                     yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
                 else:
                     yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
+
+
+#: Keywords of alternatives, which some providers of models refuse at the top of a tool's schema.
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+
+def _check_schemas(site: MCPSite) -> Iterator[CheckMessage]:
+    for tool in site.tools.values():
+        # Ours have none.
+        declared = tool.declared_schema if isinstance(tool, FunctionTool) else {}
+        for keyword in (one for one in _ALTERNATIVES if one in declared):
+            yield Warning(
+                f"The input_schema of the tool {tool.name} has {keyword} at its top, which some providers of models "
+                "refuse: their clients lose the tool.",
+                hint="Say it of an argument, or check it in the function.",
+                id="mcp_django.W029",
+            )
 
 
 def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:

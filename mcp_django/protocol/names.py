@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
@@ -19,6 +20,14 @@ CONSOLE = "console of"
 _CLAIM = "calls itself "
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 _LETTERS_OF_CONSOLE = _NO_LETTERS.sub("", CONSOLE)
+
+
+def ascii_name(name: str) -> str:
+    """A name in letters that every client and provider accepts. One of whose letters some are lost ends in a hash."""
+    decomposed = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
+    whole = "".join(char for char in decomposed if not unicodedata.combining(char))
+    plain = "".join(char for char in whole if char.isascii())
+    return plain if plain == whole else f"{plain or 'name'}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def quoted(name: str) -> str:

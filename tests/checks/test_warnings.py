@@ -370,3 +370,24 @@ def test_w028_the_proxies_of_http_are_not_those_of_grpc() -> None:
             counts[name] = len(of("W028"))
 
     assert counts == {"neither": 0, "http alone": 1, "none": 0, "both": 0}
+
+
+def test_w029_alternatives_at_the_top_of_a_schema(declared: Declared) -> None:
+    def reach(request: HttpRequest, arguments: dict[str, Any]) -> None:
+        """Reach."""
+
+    either = [{"required": ["a"]}, {"required": ["b"]}]
+    inside = {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}}
+    found = {}
+    for name, more in {"plain": inside, "any": {"anyOf": either}, "one": {"oneOf": either}}.items():
+        declared.tool(reach, name=name, input_schema={"type": "object", **more})
+        found[name] = [one.msg for one in of("W029")]
+        declared.close()
+
+    assert found == {
+        "plain": [],
+        "any": ["The input_schema of the tool any has anyOf at its top, which some providers of models refuse: their "
+                "clients lose the tool."],
+        "one": ["The input_schema of the tool one has oneOf at its top, which some providers of models refuse: their "
+                "clients lose the tool."],
+    }  # fmt: skip

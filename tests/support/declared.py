@@ -36,7 +36,7 @@ class Declared:
 
     def tool(self, function: Callable[..., Any], **options: Any) -> None:
         tool(**options)(function)
-        self._afterwards(site._functions.pop, options.get("name") or function.__name__)
+        self._afterwards(site._functions.pop, next(reversed(site._functions)))
 
     def prompt(self, function: Callable[..., Any], **options: Any) -> None:
         prompt(**options)(function)

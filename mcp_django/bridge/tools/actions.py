@@ -37,6 +37,7 @@ from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -212,9 +213,9 @@ class AdminActionTool(BaseTool):
             "description": f"Primary keys of the {label} rows to act on. All or none are acted on."
             + ("" if self.annotations.read_only else f" More than {_MANY} are shown first."),
         }
-        properties: JSON = {"ids": ids, "filter": {"type": "object", "description": _FILTER}}
+        filtered = open_object(_FILTER if self.annotations.read_only else _FILTER + _FIRST_CALL)
+        properties: JSON = {"ids": ids, "filter": filtered}
         if not self.annotations.read_only:
-            properties["filter"]["description"] += _FIRST_CALL
             properties["confirm"] = _CONFIRM
         return Schema({"type": "object", "properties": properties, "additionalProperties": False})
 

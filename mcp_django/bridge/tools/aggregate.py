@@ -22,6 +22,7 @@ from mcp_django.bridge.tools.query import (
 from mcp_django.bridge.tools.results import table_result
 from mcp_django.conf import get_conf
 from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -53,18 +54,12 @@ class AggregateRecords(QueryTool):
                 "default": ["count"],
                 "description": 'As ["count", "avg:distance"].',
             },
-            "conditions": {
-                "type": "object",
-                "maxProperties": aggregates.MAX_CONDITIONS,
-                "description": 'Named filters, as {"late": {"arrival_delay__gt": 60}}.',
-            },
-            "filter": {"type": "object", "description": "As in find_records."},
+            "conditions": open_object(
+                'Named filters, as {"late": {"arrival_delay__gt": 60}}.', maxProperties=aggregates.MAX_CONDITIONS
+            ),
+            "filter": open_object("As in find_records."),
             "search": SEARCH,
-            "having": {
-                "type": "object",
-                "maxProperties": aggregates.MAX_MEASURES,
-                "description": 'Which groups, as {"avg:distance__lt": 500}.',
-            },
+            "having": open_object('Which groups, as {"avg:distance__lt": 500}.', maxProperties=aggregates.MAX_MEASURES),
             "order_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": 'As ["-count"].'},
             "limit": limit_schema(conf.MAX_GROUPS, conf.MAX_GROUPS),
             "cursor": CURSOR,

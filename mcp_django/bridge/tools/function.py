@@ -27,7 +27,8 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.protocol.json_schema.schemas import flat, ready_schema
+from mcp_django.protocol.json_schema.schemas import flat, ready_schema, without_null
+from mcp_django.protocol.names import ascii_name
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
@@ -60,8 +61,10 @@ class FunctionTool(BaseTool):
     ) -> None:
         self.function = function
         self._on_loop = on_loop
-        self.name, self._description = name_and_description("tool", function, name)
-        self.title = title
+        declared = name or function.__name__
+        called = declared if declared.isascii() else ascii_name(declared)
+        self.name, self._description = name_and_description("tool", function, called)
+        self.title = title or ("" if called == declared else declared)
         self.permission = permission
         self.annotations = annotations
         if task not in (False, True, "later", "required"):
@@ -69,15 +72,16 @@ class FunctionTool(BaseTool):
         self.task = task
         self._what = what = f"tool {self.name}"
         #: None where an ``input_schema`` was given, so that no annotations are read.
-        self._signature = Signature(what, function) if input_schema is None else None
+        self._signature = Signature(what, function, in_ascii=True) if input_schema is None else None
         try:
             if self._signature is not None:
-                schema = {**flat(self._signature.arguments.model_json_schema())}
-                schema.setdefault("additionalProperties", False)
+                schema = self._schema_of(self._signature)
             else:
                 schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
                 self._parameter = _second_parameter(function, what)
             self._input = Schema(schema)
+            if self._signature is not None:
+                self._input.synonyms = {one.lower(): called for one, called in self._signature.called.items()}
             self._returned = get_type_hints(function, include_extras=True).get("return")
             self._returns: Returns | Yields
             if does_yield(function, self._returned):
@@ -89,8 +93,17 @@ class FunctionTool(BaseTool):
         self.takes_files = self._signature is not None and bool(self._signature.files)
         self.mirrored = mirrored_in(schema, f"The {what}")
         self.starts_on_loop = on_loop and self._is_all_body
-        self.audited = tuple(audit)
+        called_in = {} if self._signature is None else self._signature.called
+        self.audited = tuple(called_in.get(one, one) for one in audit)
         _check_audited(self, what)
+
+    @staticmethod
+    def _schema_of(signature: Signature) -> JSON:
+        schema = flat(signature.arguments.model_json_schema())
+        properties: JSON = {name: without_null(one) for name, one in schema.get("properties", {}).items()}
+        for name, called in signature.called.items():
+            properties[called] = {"title": name, **properties[called]}
+        return {**schema, "properties": properties, "additionalProperties": schema.get("additionalProperties", False)}
 
     @property
     def _is_all_body(self) -> bool:
@@ -100,6 +113,11 @@ class FunctionTool(BaseTool):
         # With an input_schema, the function gets the arguments as they came.
         takes_plain = self._signature is None or self._signature.is_plain
         return type(self) is FunctionTool and takes_plain and is_plain(self._returned)
+
+    @property
+    def declared_schema(self) -> JSON:
+        """The schema of the arguments, the same for everybody."""
+        return self._input.schema
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self._description
@@ -111,7 +129,7 @@ class FunctionTool(BaseTool):
         named, hint = schema["properties"], how_to_upload(request)
         described = {
             name: {**named[name], "description": " ".join(filter(None, [named[name].get("description"), hint]))}
-            for name in self._signature.files
+            for name in (self._signature.called.get(one, one) for one in self._signature.files)
         }
         return {**schema, "properties": {**named, **described}}
 

@@ -26,6 +26,7 @@ from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.chunks import ChunkStream, row_part
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
@@ -43,7 +44,7 @@ FIELDS = "What to return; if left out, all plain fields."
 
 
 #: The arguments that several query tools have.
-FILTER: JSON = {"type": "object", "description": 'Conditions, as {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'}
+FILTER = open_object('Conditions, as {"departs_at__gte": "2013-01-31", "origin": "JFK"}.')
 SEARCH: JSON = {"type": "string", "maxLength": MAX_SEARCH_CHARS, "description": "Words to find in search fields."}
 FORMAT: JSON = {
     "type": "string",

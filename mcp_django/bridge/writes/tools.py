@@ -25,6 +25,7 @@ from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
 from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -37,12 +38,11 @@ logger = logging.getLogger("mcp_django")
 _MODEL: JSON = {"type": "string", "description": "As app.model."}
 _ID: JSON = {"type": "string", "description": "Primary key of the record."}
 _IDS: JSON = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": deletions.MAX_ROWS}
-_VALUES: JSON = {"type": "object", "description": "Field → value, as describe_form says."}
-_ROWS: JSON = {
-    "type": "object",
-    "description": 'Inline → list of rows: {"pk": .., field: value} changes, {field: value} adds, '
-    '{"pk": .., "delete": true} deletes; others stay.',
-}
+_VALUES = open_object("Field → value, as describe_form says.")
+_ROWS = open_object(
+    'Inline → list of rows: {"pk": .., field: value} changes, {field: value} adds, '
+    '{"pk": .., "delete": true} deletes; others stay.'
+)
 _CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 

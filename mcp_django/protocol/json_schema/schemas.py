@@ -90,10 +90,28 @@ def flat(schema: JSON) -> JSON:
                 expanded[keyword] = {name: expand(item, inside) for name, item in value.items()}
             elif keyword not in ("title", "discriminator", "$ref", "$defs"):
                 expanded[keyword] = value if keyword in _VALUES else expand(value, inside)
+        if len(expanded.get("prefixItems", ())) == expanded.get("maxItems"):
+            # As the limit says already. Some providers want to hear it so.
+            expanded["items"] = False
         return expanded
 
     flattened: JSON = expand(schema, ())
     return flattened
+
+
+def without_null(schema: JSON) -> JSON:
+    """The schema of an argument, without a null that means what leaving the argument out means."""
+    kinds = schema.get("anyOf", ())
+    if {"type": "null"} in kinds and schema.get("default", ...) is None:
+        others = [kind for kind in kinds if kind != {"type": "null"}]
+        rest = {keyword: value for keyword, value in schema.items() if keyword not in ("anyOf", "default")}
+        return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+    return schema
+
+
+def open_object(description: str, **limits: int) -> JSON:
+    """An object with any members. It says so, since converters of clients close an object that says nothing."""
+    return {"type": "object", "additionalProperties": True, **limits, "description": description}
 
 
 def under_result(schema: JSON) -> JSON:
@@ -117,6 +135,8 @@ class _Checker:
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._pending: list[tuple[Any, Any]] = []
+        #: Identities of the schemas that end, whatever value they are for.
+        self._ending: set[int] = set()
         #: Identity of a schema → how many schemas apply to its value. None while they are being counted.
         self._applied: dict[int, int | None] = {}
 
@@ -131,6 +151,22 @@ class _Checker:
                 self._count(node, resolver, 1)
                 resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
                 self._pending.extend((child, resolver) for child in DRAFT202012.subresources_of(node))
+        self._check_ends(schema, Registry().resolver_with_root(DRAFT202012.create_resource(schema)), frozenset())
+
+    def _check_ends(self, node: Any, resolver: Any, inside: frozenset[int]) -> None:
+        """Providers refuse a schema that contains itself, as one of a tree does."""
+        if not isinstance(node, dict) or id(node) in self._ending:
+            return
+        if id(node) in inside:
+            raise self._refused("refers to itself, which providers of models refuse. Say how deep it goes at most")
+        resolver, inside = resolver.in_subresource(DRAFT202012.create_resource(node)), inside | {id(node)}
+        for child in DRAFT202012.subresources_of(node):
+            self._check_ends(child, resolver, inside)
+        for keyword in _REFERENCES:
+            if keyword in node:
+                found = self._lookup(node[keyword], resolver)
+                self._check_ends(found.contents, found.resolver, inside)
+        self._ending.add(id(node))
 
     def _check_valid(self, schema: Any) -> None:
         try:

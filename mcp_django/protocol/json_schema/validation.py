@@ -71,7 +71,9 @@ def _core(schema: Any) -> CoreSchema:
         case "array" if keywords <= {"type", "items", "minItems", "maxItems"}:
             lengths = {"min_length": schema.get("minItems"), "max_length": schema["maxItems"]}
             return core_schema.list_schema(_core(schema["items"]), strict=True, **lengths)
-        case "object" if keywords <= {"type", "maxProperties"}:
+        case "object" if keywords <= {"type", "maxProperties", "additionalProperties"} and (
+            schema.get("additionalProperties", True) is True
+        ):
             return core_schema.dict_schema(strict=True, max_length=schema.get("maxProperties"))
         case "object" if keywords <= {"type", "properties", "required", "additionalProperties"}:
             required = frozenset(schema.get("required", ()))

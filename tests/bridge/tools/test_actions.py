@@ -61,6 +61,7 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
                 },
                 "filter": {
                     "type": "object",
+                    "additionalProperties": True,
                     "description": "Instead of ids, as in find_records. Shows the rows first.",
                 },
                 "confirm": {

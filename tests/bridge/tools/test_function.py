@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from demo_project.flights.models import Flight
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.data import make_flights
 from tests.support.declared import Declared
@@ -88,7 +89,7 @@ def test_typed_arguments_are_the_schema(root: DirectPeer, declared: Declared) ->
                 },
                 "cabin": {"type": "string", "enum": ["first", "second"], "default": "second"},
                 "way": {"type": "string", "enum": ["there", "back"], "default": "there"},
-                "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None},
+                "day": {"type": "string", "format": "date"},
                 "tags": {"type": "array", "items": {"type": "string"}, "default": []},
             },
             "required": ["seats", "seat"],
@@ -98,6 +99,73 @@ def test_typed_arguments_are_the_schema(root: DirectPeer, declared: Declared) ->
             "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False,
         },
     }  # fmt: skip
+
+
+def test_what_a_schema_says_of_null_and_of_tuples(root: DirectPeer, declared: Declared) -> None:
+    """A null that means what leaving the argument out means is taken, and not mentioned: some providers refuse it."""
+    seen: list[Any] = []
+
+    def take(
+        request: HttpRequest,
+        place: tuple[int, str],
+        needed: int | None,
+        day: datetime.date | None = None,
+        size: Annotated[int | str | None, Field(description="How large.")] = None,
+        limit: int | None = 5,
+    ) -> None:
+        """Take."""
+        seen.append([place, needed, day, size, limit])
+
+    declared.tool(take)
+
+    assert listed(root, "take")["inputSchema"]["properties"] == {
+        "place": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False,
+                  "minItems": 2, "maxItems": 2},
+        "needed": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "day": {"type": "string", "format": "date"},
+        "size": {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": "How large."},
+        "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": 5},
+    }  # fmt: skip
+    for given in ({}, {"day": None, "size": None, "limit": None}):
+        assert root.call("take", place=[1, "a"], needed=None, **given)["isError"] is False
+    assert seen == [[(1, "a"), None, None, None, 5], [(1, "a"), None, None, None, None]]
+    assert errors_of(root.call("take", place=[1, "a", 2], needed=None))
+
+
+def test_names_that_providers_refuse_are_ascii_with_the_declared_ones_as_titles(
+    root: DirectPeer, declared: Declared
+) -> None:
+    seen: list[Any] = []
+
+    def prüfe_größe(  # noqa: PLC2401 - this is what is tested
+        request: HttpRequest,
+        größe: int,  # noqa: PLC2401
+        ort_名: str = "x",  # noqa: PLC2401
+        flug: Flight | None = None,
+    ) -> None:
+        """Take."""
+        seen.append([größe, ort_名, flug])
+
+    def buche(request: HttpRequest, flüge: Flight) -> None:  # noqa: PLC2401
+        """Book."""
+        seen.append(flüge.pk)
+
+    declared.tool(prüfe_größe, name="prüfe_größe", audit=["größe"])
+    declared.tool(buche)
+
+    tool = listed(root, "prufe_grosse")
+    names = list(tool["inputSchema"]["properties"])
+    done = root.call("prufe_grosse", **{"grosse": 3, names[1]: "y"})
+    wrong = errors_of(root.call("prufe_grosse", grosse="a"))
+    refused = errors_of(root.call("prufe_grosse", größe=1))
+
+    assert (tool["title"], names[0], names[1][:4], names[2]) == ("prüfe_größe", "grosse", "ort_", "flug")
+    assert all(name.isascii() for name in names)
+    assert [one.get("title") for one in tool["inputSchema"]["properties"].values()] == ["größe", "ort_名", None]
+    assert done["isError"] is False and seen == [[3, "y", None]]
+    assert wrong[0]["field"] == "grosse" and "Did you mean grosse?" in str(refused)
+    assert root.call("buche", fluge="1")["isError"] is False and seen[-1] == 1
+    assert "no flights.flight" in str(errors_of(root.call("buche", fluge="99")))
 
 
 def test_arguments_arrive_as_what_they_are_annotated_with(root: DirectPeer, declared: Declared) -> None:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from pydantic import BaseModel, Field
 
+from mcp_django.protocol.json_schema.schema import Schema
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
@@ -136,39 +137,42 @@ def test_a_project_that_changes_its_schema_later_changes_nothing(root: DirectPee
     assert schema_of(root, MODERN) == {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
-def test_a_schema_may_refer_to_itself_where_the_value_gets_smaller(root: DirectPeer, declared: Declared) -> None:
-    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
-            "additionalProperties": False}  # fmt: skip
-    declared.tool(reach, input_schema=tree)
+def test_a_schema_that_refers_to_itself_is_refused_and_one_that_is_used_twice_is_not(declared: Declared) -> None:
+    """Providers of models refuse it, even where the value gets smaller."""
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}}
+    pair = {"a": {"properties": {"b": {"$ref": "#/$defs/b"}}}, "b": {"additionalProperties": {"$ref": "#/$defs/a"}}}
+    named = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": pair}
+    used = {"$ref": "#/$defs/a"}
+    twice = {"type": "object", "properties": {"a": used, "b": used}, "$defs": {
+        "a": {"properties": {"c": {"$ref": "#/$defs/c"}}}, "c": {"type": "string"}}}  # fmt: skip
 
-    assert root.call("reach", children=[{"children": []}])["isError"] is False
-    [error] = errors_of(root.call("reach", children=[{"children": [{"name": 1}]}]))
-    assert error["field"] == "children.0.children.0.name"
+    for schema in (tree, named):
+        with pytest.raises(ImproperlyConfigured, match="refers to itself, which providers of models refuse"):
+            declared.tool(reach, input_schema=schema)
+    declared.tool(reach, input_schema=twice)
 
 
-def test_arguments_so_deep_that_a_schema_cannot_follow(root: DirectPeer, declared: Declared) -> None:
-    declared.tool(reach, input_schema={"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {
+def test_arguments_so_deep_that_a_schema_cannot_follow() -> None:
+    schema = Schema({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {
         "a": {"anyOf": [{"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}]}}})  # fmt: skip
     deep: Any = {}
     for _ in range(150):
         deep = {"a": deep}
 
-    assert errors_of(root.call("reach", **deep)) == [TOO_MUCH]
+    assert schema.errors(deep)[0]["message"] == TOO_MUCH["message"]
 
 
-def test_alternatives_of_alternatives_cannot_keep_the_server_following_them(
-    root: DirectPeer, declared: Declared
-) -> None:
+def test_alternatives_of_alternatives_cannot_keep_the_server_following_them() -> None:
     """Two at each of forty levels would be a million million places."""
     either = [{"properties": {"op": {"const": op}, "of": {"$ref": "#/$defs/rule"}}} for op in ("and", "or")]
-    declared.tool(reach, input_schema={
-        "type": "object", "properties": {"rule": {"$ref": "#/$defs/rule"}}, "$defs": {"rule": {"oneOf": either}}
-    })  # fmt: skip
+    schema = Schema(
+        {"type": "object", "properties": {"rule": {"$ref": "#/$defs/rule"}}, "$defs": {"rule": {"oneOf": either}}}
+    )
     rule: Any = {"op": "neither"}
     for _ in range(40):
         rule = {"of": rule}
 
-    assert errors_of(root.call("reach", rule=rule)) == [TOO_MUCH]
+    assert schema.errors({"rule": rule})[0]["message"] == TOO_MUCH["message"]
 
 
 def test_a_pattern_cannot_be_kept_backtracking(root: DirectPeer, declared: Declared) -> None:
