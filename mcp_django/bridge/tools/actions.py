@@ -32,10 +32,12 @@ from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
 from mcp_django.bridge.tools.results import refused_by_database, text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
+from mcp_django.core.compat.connections import is_nested_durable
 from mcp_django.core.compat.requests import close_resources, freeze
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.exchange.passing_session import passing_session
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
@@ -111,8 +113,19 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
         if not isinstance(declared, str) and not callable(declared):
             continue
         found = next(filter(None, (admin.get_action(declared, *place) for place in places)), None)
-        if found is not None:
+        if found is not None and _can_be_called(_as_tuple(found)[0]):
             yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def _can_be_called(function: Callable[..., Any]) -> bool:
+    """Whether the function takes what the admin gives to an action: the ModelAdmin, the request and the rows."""
+    try:
+        signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # One that is not written in Python does not say.
+    return True
 
 
 def adds_actions(model_mcp: ModelMCP) -> bool:
@@ -130,7 +143,7 @@ def offered_actions(model_mcp: ModelMCP, request: MCPRequest) -> Iterator[AdminA
     nothing: dict[str, Any] = {}
     offered = call_hook(partial(_offered, admin, request), nothing, f"{type(admin).__name__}.get_actions")
     for name, found in offered.items():
-        if of_site.get(name) is not _as_tuple(found)[0]:
+        if of_site.get(name) is not _as_tuple(found)[0] and _can_be_called(_as_tuple(found)[0]):
             yield AdminActionTool(model_mcp, *_as_tuple(found))
 
 
@@ -329,7 +342,7 @@ class AdminActionTool(BaseTool):
                 texts = self._texts(exchange, chosen, alias)
                 exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
-                with connections[alias].execute_wrapper(written), history.watching(chosen):
+                with connections[alias].execute_wrapper(written), history.watching(chosen), passing_session(request):
                     response = function(admin, request, chosen.queryset)
                     _check_has_run(response)
                     about, files = read_response(request, admin, response, self.name)
@@ -346,6 +359,13 @@ class AdminActionTool(BaseTool):
                 logger.warning("The database refused the action %s", self.name, exc_info=True)
             [detail] = _without_texts(texts, [_detail_of(error)])
             raise ToolError(f"{detail} Nothing was changed.") from None
+        except RuntimeError as error:
+            if not is_nested_durable(error):
+                raise
+            raise ToolError(
+                "This action opens a durable transaction (atomic(durable=True)), which cannot be within that of a "
+                "call. A person can run it in the admin. Nothing was changed."
+            ) from None
         finally:
             if isinstance(response, HttpResponseBase):
                 close_resources(response)

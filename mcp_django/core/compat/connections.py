@@ -389,6 +389,15 @@ def _marked(load: Callable[..., Any], mark: object) -> Callable[[Any], Any]:
     return load_or_mark
 
 
+def is_nested_durable(error: RuntimeError) -> bool:
+    """Whether Django refused to begin a durable transaction within another one.
+
+    Private: the text of the error in ``django.db.transaction.Atomic.__enter__``. Seen with: Django 5.2, 6.0, 6.1.
+    Public way: none.
+    """
+    return str(error).startswith("A durable atomic block cannot be nested")
+
+
 @contextmanager
 def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """An attribute has this value within the block."""

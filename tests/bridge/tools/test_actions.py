@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
-from django.db import models
+from django.contrib.sessions.models import Session
+from django.db import models, transaction
 from django.http import HttpRequest
 
 import mcp_django
@@ -124,6 +125,48 @@ def test_actions_of_the_whole_site_are_no_tools(root: DirectPeer, monkeypatch: p
     assert {error["data"]["reason"] for error in refused} == {"TOOL_NOT_FOUND"}
     assert not any("delete_selected" in name for name in mcp_django.site.tools)
     assert Flight.objects.count() == 6
+
+
+class Odd(Admin):
+    """Actions as packages have them."""
+
+    actions = ["alone", "many", "remember", "lasting", "noted"]
+
+    def alone(self) -> None:
+        """As django-fsm-admin has it: it takes no rows."""
+
+    def many(self, request: HttpRequest, queryset: Any, reason: str) -> None:
+        """It needs more."""
+
+    def remember(self, request: HttpRequest, queryset: Any) -> None:
+        seen = request.session.get("seen", [])
+        request.session["seen"] = [*seen, len(queryset)]
+        request.session.save()
+        self.message_user(request, f"{request.session['seen']}, key {request.session.session_key}")
+
+    def lasting(self, request: HttpRequest, queryset: Any) -> None:
+        queryset.update(name="changed")
+        with transaction.atomic(durable=True):
+            pass
+
+    def noted(self, request: HttpRequest, queryset: Any, reason: str = "") -> None:
+        self.message_user(request, str(hasattr(request, "session")))
+
+
+def test_actions_as_packages_have_them(root: DirectPeer, declared: Declared, transactional_db: None) -> None:
+    declared.admin(Tag, Odd)
+    names = [f"shop_tag_{name}" for name in Odd.actions]
+    switch_on(*names)
+    Tag.objects.create(name="a")
+
+    offered = [name.removeprefix("shop_tag_") for name in root.tools() if name in names]
+    said = [text_of(root.call("shop_tag_remember", ids=["a"])) for _ in range(2)]
+    lasting = root.call("shop_tag_lasting", ids=["a"])
+
+    assert sorted(offered) == ["lasting", "noted", "remember"]
+    assert said == ["[1], key None"] * 2 and not Session.objects.exists()
+    assert lasting["isError"] is True and "atomic(durable=True)" in text_of(lasting)
+    assert Tag.objects.get().name == "a"
 
 
 class _TagAdmin(Admin):

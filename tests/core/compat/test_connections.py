@@ -33,6 +33,7 @@ from mcp_django.core.compat.connections import (
     integer_range,
     is_fault_of_driver,
     is_mariadb,
+    is_nested_durable,
     marking,
     moves_beyond_calendar,
     on_commit_count,
@@ -326,3 +327,11 @@ def test_moves_beyond_calendar_lets_the_statement_be_sent_again(connection: Any,
     assert list(hours.all()) == [(None, "ann")]
     # It does not help twice.
     assert not moves_beyond_calendar(connection, failed.value)
+
+
+def test_is_nested_durable_knows_the_error_of_django(db: None) -> None:
+    with atomic(), pytest.raises(RuntimeError) as raised, atomic(durable=True):
+        raise AssertionError("it began")
+
+    assert is_nested_durable(raised.value)
+    assert not is_nested_durable(RuntimeError("other"))
