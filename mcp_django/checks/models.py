@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
@@ -23,6 +23,9 @@ from mcp_django.bridge.writes.checks import check_model as check_writes
 from mcp_django.conf import get_conf
 from mcp_django.content import write_annotations
 from mcp_django.protocol.unknown_names import nearest
+
+#: Models that one warning names.
+_MOST_NAMED = 5
 
 
 def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
@@ -57,7 +60,6 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     yield from _check_record(model_mcp)
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
-    yield from _check_ordering(model_mcp)
     yield from check_writes(model_mcp)
     if model_mcp.fields is not None and model_mcp.extra_fields:
         yield Error(
@@ -160,25 +162,35 @@ def _check_rows(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
 
 
-def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
-    model = model_mcp.model
-    declared = _declared_ordering(model_mcp)
-    if not isinstance(declared, list | tuple):
-        return  # Django's own check says so.
-    ordering = own_columns(model, declared)
-    # An order through another table has no index, and the indexes of a table that Django does not make are unknown.
-    leads_away = any(isinstance(item, str) and "__" in item for item in declared)
-    if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering) or _is_of_package(model):
+def check_orderings(found: Iterable[ModelMCP]) -> Iterator[CheckMessage]:
+    """One warning of all models whose order no index answers, where the project can do something about it."""
+    unanswered = {one.label: (one.model, order) for one in found if (order := _unanswered(one))}
+    if not unanswered:
         return
-    columns = ", ".join(f'"{name}"' for name in index_for(model, ordering))
+    names = [f"{label} ({', '.join(order)})" for label, (_, order) in sorted(unanswered.items())]
+    named = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else "")
+    columns = ", ".join(f'"{name}"' for name in index_for(*unanswered[min(unanswered)]))
     yield Warning(
-        f"No index of {model_mcp.label} begins with its order ({', '.join(ordering)}): to find the first rows, the "
-        "database sorts the whole table.",
-        hint=f"This does not matter for a small table. Otherwise add models.Index(fields=[{columns}], name=...) to "
+        f"No index begins with the order of {named}: to find the first rows, the database sorts the whole table.",
+        hint=f"This does not matter for small tables. Otherwise add models.Index(fields=[{columns}], name=...) to "
         "Meta.indexes, or set ordering in a ModelMCP to columns that have one. If all such tables are small, add "
         "'mcp_django.W007' to SILENCED_SYSTEM_CHECKS.",
         id="mcp_django.W007",
     )
+
+
+def _unanswered(model_mcp: ModelMCP) -> Sequence[str]:
+    """The order of a model's rows, if no index begins with it."""
+    model = model_mcp.model
+    declared = _declared_ordering(model_mcp)
+    if not isinstance(declared, list | tuple):
+        return ()  # Django's own check says so.
+    ordering = own_columns(model, declared)
+    # An order through another table has no index, and the indexes of a table that Django does not make are unknown.
+    leads_away = any(isinstance(item, str) and "__" in item for item in declared)
+    if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering) or _is_of_package(model):
+        return ()
+    return ordering
 
 
 def _is_of_package(model: type[models.Model]) -> bool:

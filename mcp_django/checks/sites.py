@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -16,7 +16,7 @@ from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
 from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.actions import AdminActionTool, declared_actions
 from mcp_django.bridge.tools.function import FunctionTool
-from mcp_django.checks.models import check_model
+from mcp_django.checks.models import check_model, check_orderings
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
 from mcp_django.core.compat.admin import model_admins, served_admin_sites
@@ -28,12 +28,14 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
     """Check what each site declares. What hooks answer at request time cannot be checked."""
     if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
         return []
-    return [message for site in all_sites() for message in _check_site(site)]
+    sites = all_sites()
+    models = {model_mcp.label: model_mcp for site in sites for model_mcp in site.models.values()}
+    found = [message for site in sites for message in _check_site(site)]
+    return [*_check_middleware(sites), *found, *check_orderings(models.values())]
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_admin_sites(site)
-    yield from _check_middleware(site)
     yield from _check_tasks(site)
     yield from _check_resources(site)
     yield from _check_schemas(site)
@@ -116,9 +118,10 @@ def _lets_in(admin_site: AdminSite) -> bool:
         return False
 
 
-def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
+def _check_middleware(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
     unknown = unknown_middleware()
-    if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
+    is_below = any(site.is_served and not site.has_call_context for site in sites)
+    if unknown and not skips_middleware() and is_below:
         yield Warning(
             f"{', '.join(unknown)} may choose a tenant or guard the site, so calls run below it: over HTTP they are "
             "answered by Django, one in a thread, as under WSGI. WebSocket, gRPC, stdio, HTTP+SSE, push and tasks are "

@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.utils.version import get_version
 
 from demo_project.flights.models import Airport, Disruption, Flight
-from mcp_django import ModelMCP, site
+from mcp_django import MCPSite, ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Product
@@ -158,15 +158,33 @@ def test_w007_an_order_without_an_index(declared: Declared) -> None:
 
     assert messages() == [
         Warning(
-            "No index of flights.flight begins with its order (-arrival_delay, number): to find the first rows, the "
+            "No index begins with the order of flights.flight (-arrival_delay, number): to find the first rows, the "
             "database sorts the whole table.",
-            hint="This does not matter for a small table. Otherwise add "
+            hint="This does not matter for small tables. Otherwise add "
             'models.Index(fields=["-arrival_delay", "number", "id"], name=...) to Meta.indexes, or set ordering in a '
             "ModelMCP to columns that have one. If all such tables are small, add 'mcp_django.W007' to "
             "SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W007",
         )
     ]
+
+
+def test_w007_and_w002_speak_once(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+    for model, name in {Flight: "status", Airport: "name", Disruption: "severity", Product: "stock"}.items():
+        declared.model(model, fields="__all__", ordering=[name])
+    other = MCPSite("other")
+    other.register(Airport, fields="__all__", ordering=["name"])
+    other._has_urls = True
+    monkeypatch.setattr("mcp_django.checks.models._MOST_NAMED", 3)
+
+    with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"]):
+        told = [one.msg for one in messages() if one.id in ("mcp_django.W002", "mcp_django.W007")]
+
+    assert len(told) == 2 and not any("\n" in one for one in told)
+    assert told[1].startswith(
+        "No index begins with the order of flights.airport (name), flights.disruption (severity), flights.flight "
+        "(status) and 1 more: "
+    )
 
 
 def test_w007_asks_the_mcp_then_the_admin_then_the_model(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
