@@ -30,6 +30,7 @@ from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, mod
 from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.declared.secrets import is_hidden_model, is_ours
 from mcp_django.bridge.prompts.function import FunctionPrompt
+from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -399,10 +400,17 @@ class MCPSite:
 
         A principal that may not read it does not get the next one, or one template would answer for another.
         """
-        exact = self.resources.get(uri)
+        exact = self.resources.get(uri) or self._resource_beyond_ascii(uri)
         if isinstance(exact, FunctionResource):
             return exact
         return next((template for template in self._resource_templates if template.match(uri) is not None), None)
+
+    def _resource_beyond_ascii(self, uri: str) -> FunctionResource | FunctionTemplate | None:
+        """The declared resource whose URI is written otherwise: with its characters, or percent-encoded."""
+        wanted = uris.decoded(uri)
+        if wanted.isascii():
+            return None
+        return next((found for known, found in self.resources.items() if uris.decoded(known) == wanted), None)
 
     @property
     def _resource_templates(self) -> list[FunctionTemplate]:

@@ -28,9 +28,8 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
         bus = configured_bus()
     except ImproperlyConfigured:
         return []  # check_settings reports it.
-    if not any(model.watch for site in all_sites() for model in site.models.values()):
-        return []
-    if isinstance(bus, ChannelLayerBus) and bus.layer == CORE:
+    is_watched = any(model.watch for site in all_sites() for model in site.models.values())
+    if is_watched and isinstance(bus, ChannelLayerBus) and bus.layer == CORE:
         return [
             Warning(
                 f"Changes go from process to process through {CORE}, which drops messages above its capacity: "
@@ -46,7 +45,7 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
     return [
         Warning(
             f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
-            "learn what is saved in another.",
+            "learn what is saved in another, nor which tools are switched on or off there.",
             hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a NATS server or PostgreSQL in MCP['BUS']. If one "
             "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W011",

@@ -164,12 +164,14 @@ def _check_rows(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
 
 def check_orderings(found: Iterable[ModelMCP]) -> Iterator[CheckMessage]:
     """One warning of all models whose order no index answers, where the project can do something about it."""
-    unanswered = {one.label: (one.model, order) for one in found if (order := _unanswered(one))}
+    unanswered = {
+        f"{one.label} ({', '.join(order)})": (one.model, order) for one in found if (order := _unanswered(one))
+    }
     if not unanswered:
         return
-    names = [f"{label} ({', '.join(order)})" for label, (_, order) in sorted(unanswered.items())]
+    names = sorted(unanswered)
     named = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else "")
-    columns = ", ".join(f'"{name}"' for name in index_for(*unanswered[min(unanswered)]))
+    columns = ", ".join(f'"{name}"' for name in index_for(*unanswered[names[0]]))
     yield Warning(
         f"No index begins with the order of {named}: to find the first rows, the database sorts the whole table.",
         hint=f"This does not matter for small tables. Otherwise add models.Index(fields=[{columns}], name=...) to "

@@ -29,9 +29,9 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
     if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
         return []
     sites = all_sites()
-    models = {model_mcp.label: model_mcp for site in sites for model_mcp in site.models.values()}
+    models = [model_mcp for site in sites for model_mcp in site.models.values()]
     found = [message for site in sites for message in _check_site(site)]
-    return [*_check_middleware(sites), *found, *check_orderings(models.values())]
+    return [*_check_middleware(sites), *found, *check_orderings(models)]
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:

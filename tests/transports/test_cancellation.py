@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 from django.db import DatabaseError, connection
@@ -13,7 +14,7 @@ from django.http import HttpRequest
 from mcp_django import site, tool
 from tests.axes import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
-from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
+from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, HTTPPeer, Peers, meta
 
 pytestmark = [pytest.mark.every_database, pytest.mark.every_transport]
 
@@ -66,6 +67,7 @@ def slow() -> Iterator[SlowTool]:
 
 
 CALL = {"name": "slow_query", "arguments": {}}
+CANCELLING = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}}
 
 
 @pytest.mark.parametrize("transport", DUPLEX)
@@ -80,12 +82,33 @@ def test_a_cancelled_call_stops_its_query_and_is_not_answered(
 
     connection.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params})
     assert slow.started.wait(30)
-    connection.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
+    connection.send(CANCELLING)
 
     assert slow.ended.wait(30)
     assert isinstance(slow.error, DatabaseError)
     # The next answer on the connection is that of the next request.
     assert peer.tools(revision)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "http-view-asgi", "http-view-wsgi"])
+@pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
+def test_a_legacy_call_over_http_that_is_cancelled_is_not_answered(
+    peers: Peers, users: Any, slow: SlowTool, accept: str, transport: str
+) -> None:
+    """With a stream it ends, and without one the response is empty."""
+    peer = cast("HTTPPeer", peers(token_of(users.admin)))
+    revision = "2025-11-25"
+    headers = {"Mcp-Session-Id": peer.session(revision), "MCP-Protocol-Version": revision}
+    call = {"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": CALL}
+
+    with ThreadPoolExecutor(1) as threads:
+        answered = threads.submit(peer.post, call, {**headers, "Accept": accept})
+        assert slow.started.wait(30)
+        assert peer.post(CANCELLING, headers).status == 202
+        answer = answered.result(60)
+    assert isinstance(slow.error, DatabaseError)
+    is_stream = "text/event-stream" in answer.headers.get("content-type", "")
+    assert (answer.status, b"jsonrpc" in answer.body) == (200 if is_stream else 202, False)
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

@@ -15,6 +15,7 @@ from django.http import Http404
 from django.utils.functional import cached_property
 
 from mcp_django.bridge.completion import CompletionFunction
+from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import DeclaredByFunction, contents
 from mcp_django.content import write_annotations
 from mcp_django.core.running.suspension import finishing
@@ -95,11 +96,11 @@ class FunctionTemplate(DeclaredByFunction):
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         value = f"([^{re.escape(''.join(sorted(self._excluded)))}]+)"
-        return re.compile(value.join(re.escape(literal) for literal in self._literals))
+        return re.compile(value.join(re.escape(uris.decoded(literal)) for literal in self._literals))
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The decoded values of the variables, or None if the URI does not match the template."""
-        found = self._pattern.fullmatch(uri)
+        found = self._pattern.fullmatch(uris.decoded(uri))
         if found is None:
             return None
         try:

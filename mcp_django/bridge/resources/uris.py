@@ -29,6 +29,8 @@ _MODEL = re.compile(
     r"(?P<app>[^/?#.]+)/(?P<model>[^/?#.]+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"
     r"(?:\?(?P<query>[^#]*))?"
 )
+#: Bytes beyond ASCII, as a URI writes them.
+_ENCODED = re.compile("(?:%[89A-Fa-f][0-9A-Fa-f])+")
 #: Keys that no path can hold.
 UNSAFE_KEYS = frozenset({"", ".", ".."})
 
@@ -69,6 +71,18 @@ class Target:
 
 def collection_uri(model: type[models.Model]) -> str:
     return f"{SCHEME}{quote_name(model._meta.app_label)}/{quote_name(str(model._meta.model_name))}"
+
+
+def decoded(uri: str) -> str:
+    """The URI with each character beyond ASCII as itself, however it is written (RFC 3987 §3.2)."""
+    return _ENCODED.sub(_decoded, uri) if "%" in uri else uri
+
+
+def _decoded(found: re.Match[str]) -> str:
+    try:
+        return bytes.fromhex(found[0].replace("%", "")).decode()
+    except UnicodeDecodeError:
+        return found[0]
 
 
 def quote_name(name: str) -> str:

@@ -325,5 +325,8 @@ class GetRecord(QueryTool):
         result = structured_result(record.values)
         link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
         notes = [*record.notes, *rules.of_record(model, arguments.get("fields", ()))]
-        more = [*(text_block(note) for note in notes), *([] if link is None else [link])]
-        return {**result, "content": [*result["content"], *more]}
+        noted = [text_block(note) for note in notes]
+        if link is None:
+            return {**result, "content": [*result["content"], *noted]}
+        texts = [{**text, "annotations": link["annotations"]} for text in result["content"]]
+        return {**result, "content": [*texts, *noted, link]}

@@ -23,7 +23,7 @@ from mcp_django.core.running.workers import ADDRESS, get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, RequestCancelled, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
 from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format, accepted_format, format_named
@@ -166,6 +166,8 @@ class View(ABC):
         if isinstance(error, Unauthenticated):
             error.challenge = challenges.complete(error.challenge, self.site, self.request)
         self.is_turned_away = not self._is_known and isinstance(error, Unauthenticated | LimitExceeded)
+        if isinstance(error, RequestCancelled):
+            return self.finalize(HTTPResponse(HTTPStatus.ACCEPTED))
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # Without an id, the client can match the error to no request: the status alone tells of it.

@@ -298,6 +298,9 @@ class EndpointView(View, InFlight):
         """The response that carries a reply: a message, a stream, or questions first."""
         if reply.pending is not None:
             return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
+        if exchange.cancellation.cancelled and not exchange.cancellation.expired:
+            # The client has given the request up, and gets no answer to it.
+            return HTTPResponse(HTTPStatus.ACCEPTED)
         if reply.listen is None:
             headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
             if reply.retry_after:

@@ -303,9 +303,13 @@ def resources(peer: DirectPeer, revision: str = MODERN) -> dict[str, Any]:
     return {item["uri"]: item for item in peer.result(revision, "resources/list")["resources"]}
 
 
-def link(peer: DirectPeer, revision: str = MODERN, **arguments: Any) -> Any:
+def content(peer: DirectPeer, revision: str = MODERN, **arguments: Any) -> Any:
     params = {"name": "get_record", "arguments": {"model": "flights.flight", **arguments}}
-    return peer.result(revision, "tools/call", params)["content"][1:]
+    return peer.result(revision, "tools/call", params)["content"]
+
+
+def link(peer: DirectPeer, revision: str = MODERN, **arguments: Any) -> Any:
+    return content(peer, revision, **arguments)[1:]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -321,13 +325,15 @@ def test_a_model_says_for_whom_it_is_and_when_it_was_changed(
 
     listed = resources(root, revision)["db://flights/flight"]
     templates = root.result(revision, "resources/templates/list")["resourceTemplates"]
-    [block] = link(root, revision, id=1)
+    [record, block] = content(root, revision, id=1)
     text = root.result(revision, "resources/read", {"uri": "db://flights/flight/1"})["contents"][0]["text"]
 
     assert listed["annotations"] == {**said, **moment} and "size" not in listed
     assert [item.get("annotations") for item in templates if item["uriTemplate"].startswith("db://flights/flight")] == [
         said, said, said,
     ]  # fmt: skip
+    of_row = {"lastModified": "2013-01-01T10:00:00Z"} if revision >= "2025-06-18" else {}
+    assert (record["text"], record["annotations"]) == (text, {**said, **of_row})
     if revision >= "2025-06-18":
         assert block == {
             "type": "resource_link", "uri": "db://flights/flight/1", "name": "flights.flight 1",

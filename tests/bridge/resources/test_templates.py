@@ -198,6 +198,30 @@ def test_a_template_without_its_permission_does_not_exist(root: DirectPeer, decl
     assert is_absent(DirectPeer(root.user, "actions"), "shop://secret/1")
 
 
+def test_characters_beyond_ascii_are_found_however_they_are_written(root: DirectPeer, declared: Declared) -> None:
+    written = {
+        "shop://größe": ["shop://größe", "shop://gr%C3%B6%C3%9Fe", "shop://gr%c3%b6%C3%9Fe", "shop://grö%C3%9Fe"],
+        "shop://caf%C3%A9": ["shop://caf%C3%A9", "shop://café"],
+        "shop://straße/{name}": ["shop://straße/ä", "shop://stra%C3%9Fe/%C3%A4", "shop://stra%C3%9fe/ä"],
+    }
+    declared.resource("shop://größe", lambda request: "size")
+    declared.resource("shop://caf%C3%A9", lambda request: "café")
+    declared.resource("shop://straße/{name}", lambda request, name: name)
+
+    found = {uri: [text_in(root, one) for one in others] for uri, others in written.items()}
+
+    assert found == {
+        "shop://größe": ["size"] * 4, "shop://caf%C3%A9": ["café"] * 2, "shop://straße/{name}": ["ä"] * 3,
+    }  # fmt: skip
+    for uri in ("shop://gr%C3%B6sse", "shop://gr%C3%B6%C3%9F%65", "shop://gr%FF%C3%9Fe"):
+        assert root.error(MODERN, "resources/read", {"uri": uri})
+
+
+def text_in(peer: DirectPeer, uri: str) -> str:
+    text: str = peer.result(MODERN, "resources/read", {"uri": uri})["contents"][0]["text"]
+    return text
+
+
 def test_a_uri_longer_than_any_is(root: DirectPeer, declared: Declared) -> None:
     declared.resource("shop://order/{x}", echo)
 
