@@ -23,9 +23,10 @@ class NPMMissing(Exception):
 
 @dataclass(frozen=True)
 class Suite:
-    """The installed suite."""
+    """The installed suite, or other packages that the files of a folder pin beside Node.js."""
 
     folder: Path
+    pins: Path = HERE
 
     @property
     def node(self) -> Path:
@@ -37,22 +38,22 @@ class Suite:
         return [str(self.node), str(script)]
 
 
-def install() -> Suite:
-    """The suite, installed unless it is there as pinned.
+def install(pins: Path = HERE) -> Suite:
+    """The suite, or what the files in the folder ``pins`` name, installed unless it is there as pinned.
 
     Raises NPMMissing, and RuntimeError with what npm wrote where the installation failed.
     """
-    suite = Suite(FOLDER / "conformance")
+    suite = Suite(FOLDER / pins.name, pins)
     with alone_in(FOLDER):
         if not is_current(suite):
             npm = shutil.which("npm")
             if npm is None:
                 raise NPMMissing("npm is missing; it comes with Node.js, of any version since 18")
-            print("installing the conformance suite and Node.js", flush=True)
+            print(f"installing Node.js and what {pins.name}/package.json names", flush=True)
             # Elsewhere first: a folder of that name is a whole installation.
             with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-                fresh = Path(folder, "conformance")
-                _install(npm, fresh)
+                fresh = Path(folder, pins.name)
+                _install(npm, pins, fresh)
                 shutil.rmtree(suite.folder, ignore_errors=True)
                 fresh.rename(suite.folder)
     return suite
@@ -69,15 +70,15 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def is_current(suite: Suite) -> bool:
     return all(
-        (suite.folder / name).exists() and (suite.folder / name).read_bytes() == (HERE / name).read_bytes()
+        (suite.folder / name).exists() and (suite.folder / name).read_bytes() == (suite.pins / name).read_bytes()
         for name in PINS
     )
 
 
-def _install(npm: str, folder: Path) -> None:
+def _install(npm: str, pins: Path, folder: Path) -> None:
     folder.mkdir()
     for name in PINS:
-        shutil.copyfile(HERE / name, folder / name)
+        shutil.copyfile(pins / name, folder / name)
     # Node.js comes by a script of its package.
     command = [npm, "ci", "--no-audit", "--no-fund", "--no-ignore-scripts"]
     environment = {**os.environ, "npm_config_update_notifier": "false", "npm_config_fetch_retries": "5"}
