@@ -7,6 +7,7 @@
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
 # make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
+# make clients             what packages of clients make of our tools' schemas, into tests/clients/converted; it downloads them
 # make docs                the documentation as a site, in the folder site; what it says of settings and commands is written anew
 # make screenshots         the pictures of these pages and of the demo's boards, in the folder screenshots
 # make wires               the tests of HTTP once more over Protobuf, and those of the WebSocket once more over gRPC
@@ -27,7 +28,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test more release wires matrix projects agents browser docs screenshots faults bench conformance conformance-server clean
+.PHONY: demo lint check test more release wires matrix projects agents clients browser docs screenshots faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -64,6 +65,9 @@ screenshots: $(VENV)/test.stamp
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents
+
+clients: $(VENV)/test.stamp
+	$(BIN)/python -m tests.clients
 
 faults: $(VENV)/test.stamp
 	$(BIN)/python -m tests.faults
