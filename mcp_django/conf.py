@@ -233,6 +233,9 @@ class Conf:
     #: Agents are told that [actions exist which are switched off](actions.md#actions-that-are-switched-off), without
     #: their names.
     MENTION_SWITCHED_OFF: bool = True
+    #: `True`: the schemas of tools say that an object with any members (`filter`, `values`) may also be the text of its
+    #: JSON, for [clients that close every object](clients.md#clients-that-close-objects).
+    TEXT_ARGUMENTS: bool = False
     #: What admin actions of agents change is logged in [Django's own history](actions.md#the-history-of-the-rows) of
     #: each row.
     LOG_ACTIONS: bool = True

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests import matrix
 from tests.conformance import node
+
+if TYPE_CHECKING:
+    from tests.clients.listed import Tools
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "converted"
@@ -60,14 +64,27 @@ class Converter:
             shutil.copyfile(script, suite.folder / script.name)
         return [str(suite.node), str(suite.folder / f"{self.name}.mjs")]
 
-    def convert(self, tools: list[dict[str, Any]]) -> None:
+    def convert(self, tools: Tools) -> None:
         """Write anew what becomes of the tools. Raises CalledProcessError with what the script wrote, and see above."""
+        converted = {name: self._converted(listed) for name, listed in tools.items()}
+        lines = [f'{{"version": {_json(self.versions)},', f'"digest": {_json(digest(tools))},', '"converted": {']
+        for name, ways in converted.items():
+            for way, made in ways.items():
+                lines.append(f"{_json(f'{name} {way}')}: {{")
+                lines += [f"  {_json(tool)}: {_json(one)}," for tool, one in sorted(made.items())]
+                lines[-1] = lines[-1].removesuffix(",")
+                lines.append("},")
+        lines[-1] = "}"
+        self.file.write_text("\n".join([*lines, "}}", ""]))
+
+    def _converted(self, tools: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """By the way of converting, and by the name of the tool."""
         done = subprocess.run(
             self.command(), cwd=matrix.ROOT, input=json.dumps(tools), capture_output=True, text=True, timeout=_SECONDS,
             check=True,
         )  # fmt: skip
-        written = {"version": self.versions, "tools": schemas(tools), "converted": json.loads(done.stdout)}
-        self.file.write_text(json.dumps(written, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        ways: dict[str, dict[str, Any]] = json.loads(done.stdout)
+        return ways
 
     @property
     def _requirements(self) -> Path:
@@ -89,6 +106,11 @@ CONVERTERS = (
 )
 
 
-def schemas(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """The schema of each tool's arguments by its name."""
-    return {tool["name"]: tool["inputSchema"] for tool in tools}
+def digest(tools: Tools) -> str:
+    """What changes where the schema of a tool does."""
+    schemas = {name: {tool["name"]: tool["inputSchema"] for tool in listed} for name, listed in tools.items()}
+    return hashlib.sha256(_json(schemas).encode()).hexdigest()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -30,10 +30,12 @@ from mcp_django.bridge.tasks.framework import can_run
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.results import done_result, error_result, text_block
 from mcp_django.bridge.tools.saved_queries import SavedQuery, saved_query
+from mcp_django.conf import get_conf
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ANY_MODEL, READ, tools_in
 from mcp_django.protocol.errors import TooSlow
+from mcp_django.protocol.json_schema.schemas import with_texts
 from mcp_django.protocol.names import distinct_titles
 from mcp_django.types import JSON
 
@@ -63,12 +65,17 @@ class AvailableTool:
                 "name": tool.name,
                 "title": tool.get_title(),
                 "description": self.description or tool.get_description(request),
-                "inputSchema": tool.get_input_schema(request),
+                "inputSchema": _input_schema(tool, request),
                 "annotations": tool.annotations.to_json(),
             }
             if (schema := tool.get_output_schema(request)) is not None:
                 described["outputSchema"] = schema
         return described
+
+
+def _input_schema(tool: BaseTool, request: MCPRequest) -> JSON:
+    schema = tool.get_input_schema(request)
+    return with_texts(schema) if get_conf().TEXT_ARGUMENTS else schema
 
 
 def all_tools(site: Site, rows: Mapping[str, Override]) -> Mapping[str, BaseTool]:

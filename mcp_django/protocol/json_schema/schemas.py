@@ -114,6 +114,22 @@ def open_object(description: str, **limits: int) -> JSON:
     return {"type": "object", "additionalProperties": True, **limits, "description": description}
 
 
+def with_texts(schema: JSON) -> JSON:
+    """The schema of arguments in which each open object may also be the text of its JSON.
+
+    Some clients close every object, or leave out what the provider's strict mode cannot have. A text they leave.
+    """
+    return {**schema, "properties": {name: _or_text(one) for name, one in schema.get("properties", {}).items()}}
+
+
+def _or_text(schema: JSON) -> JSON:
+    if schema.get("type") != "object" or not schema.get("additionalProperties"):
+        return schema
+    described: JSON = {name: schema[name] for name in ("title", "description", "default") if name in schema}
+    rest = {name: value for name, value in schema.items() if name not in described}
+    return {"anyOf": [rest, {"type": "string", "description": "The same as JSON."}], **described}
+
+
 def under_result(schema: JSON) -> JSON:
     """The schema of an object whose only property ``result`` is the value."""
     return {"type": "object", "properties": {"result": schema}, "required": ["result"]}

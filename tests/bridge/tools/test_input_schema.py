@@ -424,3 +424,37 @@ def test_every_argument_of_the_query_tools_has_a_description_and_no_title_that_r
     for name in ("describe_models", "find_records", "get_record", "aggregate_records"):
         for argument, schema in listed(root, name)["inputSchema"]["properties"].items():
             assert schema["description"] and "title" not in schema, (name, argument)
+
+
+def test_an_object_may_be_the_text_of_its_json_and_says_so_where_that_is_wanted(
+    root: DirectPeer, declared: Declared, settings: Any
+) -> None:
+    def take(request: HttpRequest, limits: dict[str, int], more: dict[str, Any] | None = None) -> str:
+        """Take."""
+        return json.dumps([limits, more])
+
+    declared.tool(take)
+    plain = listed(root, "take")["inputSchema"]["properties"], listed(root, "find_records")["inputSchema"]
+    settings.MCP = {**settings.MCP, "TEXT_ARGUMENTS": True}
+    texts = listed(root, "take")["inputSchema"]["properties"], listed(root, "find_records")["inputSchema"]
+    calls = [
+        root.call("take", limits='{"a": 1}', more={"b": '{"c": 1}'}),
+        root.call("find_records", model="flights.airline", filter='{"carrier": "UA"}'),
+        root.call(
+            "aggregate_records",
+            model="flights.airline",
+            filter='{"carrier": "UA"}',
+            measures=["count"],
+            having='{"count__gte": 0}',
+        ),
+    ]
+
+    text = {"type": "string", "description": "The same as JSON."}
+    assert plain[0]["more"] == {"type": "object", "additionalProperties": True}
+    assert texts[0] == {name: {"anyOf": [schema, text]} for name, schema in plain[0].items()}
+    described = plain[1]["properties"]["filter"].pop("description")
+    assert texts[1]["properties"]["filter"] == {
+        "anyOf": [plain[1]["properties"]["filter"], text], "description": described,
+    }  # fmt: skip
+    assert not [text_of(one) for one in calls if one["isError"]]
+    assert json.loads(text_of(calls[0])) == [{"a": 1}, {"b": '{"c": 1}'}]
