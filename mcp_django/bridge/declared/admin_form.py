@@ -186,6 +186,11 @@ def shown_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     return _fields_among(admin, _listed(admin, request))
 
 
+def paths_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
+    """Paths through foreign keys that the page of all objects shows, as ``channel__kind``."""
+    return [name for name in _listed(admin, request) if "__" in name.strip("_") and not hasattr(admin, name)]
+
+
 def shown_of_every_object(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """As ``shown_in_list``, and the fields of the change form, if no hook decides by the object.
 

@@ -18,6 +18,7 @@ from mcp_django.bridge.declared.admin_form import (
     generic_keys,
     is_independent,
     may_view,
+    paths_in_list,
     shown_in_list,
     shown_of_every_object,
     shown_of_object,
@@ -157,6 +158,12 @@ class ModelMCP:
         elif admin is not None:
             shown = shown_of_every_object(admin, request, trusted=not self.object_permissions)
         return [*shown, *self.get_extra_fields(request)]
+
+    def get_listed_paths(self, request: HttpRequest) -> Sequence[str]:
+        """Paths through foreign keys that a page of rows shows beside the fields, as the list of the admin does."""
+        admin = self.model_admin
+        is_own = self.fields is not None or hook_of(self, "get_fields") is not ModelMCP.get_fields
+        return () if admin is None or is_own else paths_in_list(admin, request)
 
     def get_extra_fields(self, request: HttpRequest) -> Sequence[str]:
         return self.extra_fields

@@ -444,7 +444,7 @@ def test_an_object_may_be_the_text_of_its_json_and_says_so_where_that_is_wanted(
             "aggregate_records",
             model="flights.airline",
             filter='{"carrier": "UA"}',
-            measures=["count"],
+            group_by=["carrier"],
             having='{"count__gte": 0}',
         ),
     ]
@@ -456,5 +456,5 @@ def test_an_object_may_be_the_text_of_its_json_and_says_so_where_that_is_wanted(
     assert texts[1]["properties"]["filter"] == {
         "anyOf": [plain[1]["properties"]["filter"], text], "description": described,
     }  # fmt: skip
-    assert not [text_of(one) for one in calls if one["isError"]]
-    assert json.loads(text_of(calls[0])) == [{"a": 1}, {"b": '{"c": 1}'}]
+    assert not [one["content"] for one in calls if one["isError"]]
+    assert json.loads(calls[0]["content"][0]["text"]) == [{"a": 1}, {"b": '{"c": 1}'}]

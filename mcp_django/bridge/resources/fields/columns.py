@@ -6,17 +6,17 @@ the principal may see (``ModelRights.rows``), never on the joined table.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Coalesce, Left
-from django.utils.html import strip_tags
 
+from mcp_django.bridge.resources.fields.html_text import text_of
 from mcp_django.bridge.resources.fields.kinds import DATA, INTEGER, RELATED_TABLE, TEXT, Kind, related_list
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse
 from mcp_django.core.compat.translated_fields import Localized
@@ -406,9 +406,15 @@ class Computed:
     kind = COMPUTED
 
     def read(self, instance: Any) -> Any:
-        """The value as JSON, without HTML. Raises whatever the project's function raises."""
-        value = self.value_of(instance)
-        return html.unescape(strip_tags(value)) if hasattr(value, "__html__") else DATA.write(value)
+        """The value as JSON, of HTML its text. None for a row that is not there, as an empty cell of the admin.
+
+        Raises whatever else the project's function raises.
+        """
+        try:
+            value = self.value_of(instance)
+        except ObjectDoesNotExist:
+            return None
+        return text_of(str(value.__html__())) if hasattr(value, "__html__") else DATA.write(value)
 
 
 #: What a query may ask to read.

@@ -91,6 +91,12 @@ class ModelRights:
                 columns[column.name] = column
         return columns
 
+    @cached_property
+    def listed(self) -> list[Column]:
+        """Columns of other models that a page of rows shows where an agent names no fields, as the admin's list has."""
+        found = (self.column(path) for path in self.ask_hook("get_listed_paths", ()))
+        return [column for column in found if column is not None and column.via and not column.kind.linked]
+
     def own_column(self, name: str) -> Column | None:
         """One of ``columns``. Only the rights on the model that it points to are computed, not those on all others."""
         if "columns" in self.__dict__:

@@ -24,7 +24,7 @@ from mcp_django.core.db.column_paths import has_key_in
 def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     """The requested values, or all columns; the primary key always first. Raises InvalidQuery."""
     if not names:
-        return list(rights.columns.values())
+        return [*rights.columns.values(), *rights.listed]
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
     mistakes = Mistakes()
     for name in dict.fromkeys(names):
@@ -148,10 +148,11 @@ def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
     if names:
         if len(names) > MAX_ORDERS:
             raise InvalidQuery.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
-        orders, mistakes = [], Mistakes()
+        orders: list[Order] = []
+        mistakes = Mistakes()
         for name in names:
             with mistakes:
-                orders.append(_order(rights, name))
+                orders += _related_order(rights, name) or [_order(rights, name)]
         mistakes.raise_any()
     else:
         orders = [found for item in rights.ordering if (found := _declared_order(rights, item)) is not None]
@@ -188,6 +189,22 @@ def is_order_hidden(rights: ModelRights) -> bool:
     return False
 
 
+def _related_order(rights: ModelRights, name: str) -> list[Order]:
+    """The order of the rows that a foreign key leads to, as Django orders by one; empty where that is none."""
+    bare = name.removeprefix("-")
+    column = rights.column(bare)
+    if column is None or column.related is None or bare.endswith("_id"):
+        return []
+    found = [_declared_order(column.related, item) for item in column.related.model._meta.ordering or ()]
+    orders = []
+    for one in found:
+        inner = None if one is None else rights.column(f"{bare}__{one.column.name}")
+        if one is None or inner is None or not inner.can_order:
+            return []  # A part of an order would be another one.
+        orders.append(Order(inner, one.descending != name.startswith("-")))
+    return orders
+
+
 def _order(rights: ModelRights, name: str) -> Order:
     bare = name.removeprefix("-")
     descending = name.startswith("-")
@@ -208,6 +225,11 @@ def _not_orderable(rights: ModelRights, name: str) -> str:
     head, _ = split_path(name)
     if head in rights.relations and name.count("__") <= get_conf().MAX_RELATION_DEPTH:
         return f"each row has many of these. Rows can be ordered only by their number: {head}__count."
+    column, related = rights.column(name), rights.beyond(head)
+    if column is not None and related is not None and column.via == ():
+        found = next((path for inner in related.orderable if _can_order(rights, path := f"{head}__{inner}")), None)
+        if found is not None:
+            return f"rows are not ordered by {head}. Did you mean {found}?"
     counts = [f"{relation}__count" for relation in rights.relations]
     computed = (name for name, computed in rights.computed.items() if computed.order)
     allowed = [*rights.orderable, *computed, *counts]

@@ -12,8 +12,9 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
-from demo_project.flights.models import Disruption, Flight
+from demo_project.flights.models import Airport, Disruption, Flight
 from mcp_django import ModelMCP
+from mcp_django.bridge.resources.fields.html_text import text_of
 from mcp_django.bridge.resources.reading import rows
 from tests.bridge.resources.relations.conftest import Admin, Scoped, keys, read, refusal
 from tests.shop.models import (
@@ -83,8 +84,8 @@ def test_columns_that_are_computed(computed: None, root: User, caplog: pytest.Lo
     page = rows.find(rights, rows.RecordQuery(fields=["long"], limit=1))
 
     assert read(Flight, root, *names) == [
-        [1, "JFK-IAH", "flight 1000", False, "1000 & <b>", 0, 1400, "on time", None],
-        [2, "EWR-IAH", "flight 1001", True, "1001 & <b>", 1, 1401, "on time", None],
+        [1, "JFK-IAH", "flight 1000", False, "1000 & <b> (/x/1)", 0, 1400, "on time", None],
+        [2, "EWR-IAH", "flight 1001", True, "1001 & <b> (/x/2)", 1, 1401, "on time", None],
     ]
     assert {name: column.title for name, column in rights.computed.items()} == {
         "route": "Route", "description": "What it is", "late": "Late", "link": "Link", "fails": "Fails",
@@ -149,3 +150,80 @@ def test_a_computed_column_ordered_by_what_is_hidden(clerk: User, declared: Decl
 
     assert rights_on(Making, clerk).computed["by"].order is None
     assert refusal(Making, clerk, order_by=["by"]).startswith("no field to order by 'by'.")
+
+
+MARKUP = {
+    '<a href="https://x.example/pay?a=1&amp;b=2">pay</a>': "pay (https://x.example/pay?a=1&b=2)",
+    '<a href="/a"><b>one</b> two</a>, <a href="/b">three</a>': "one two (/a), three (/b)",
+    '<a href="https://x.example">https://x.example</a>': "https://x.example",
+    '<a href="javascript:alert(1)">go</a> <a href="#">up</a> <a>bare</a>': "go up bare",
+    '<img src="/a.png" alt="a logo"> <img src="/b.png"/>': "a logo (/a.png) /b.png",
+    '<img src="data:image/png;base64,AAAA" alt="dot">': "dot",
+    '<a href="/big"><img src="/small.png" alt="cat"></a>': "cat (/small.png) (/big)",
+    "<ul><li>one</li><li>two</li></ul>a<br>b<p>c</p>": "one two a b c",
+    "  many \n\t blanks&nbsp;&nbsp;here ": "many blanks here",
+    "<script>alert(1)</script><style>p {}</style>seen": "seen",
+    "&lt;b&gt; &amp; &#39;": "<b> & '",
+    "<a href='/open'>never closed": "never closed",
+    "</a></script>text": "text",
+    "": "",
+}
+
+
+def test_the_html_of_a_cell_as_a_person_reads_it() -> None:
+    assert {markup: text_of(markup) for markup in MARKUP} == MARKUP
+
+
+def test_a_cell_of_a_row_that_is_not_there_is_empty(
+    root: User, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Own(Admin):
+        list_display = ["number", "first_report"]
+
+        def first_report(self, flight: Flight) -> str:
+            return str(flight.disruptions.get().kind)
+
+    declared.admin(Flight, Own)
+    make_flights(1)
+
+    assert read(Flight, root, "first_report") == [[1, None]] and caplog.text == ""
+
+
+def test_a_path_of_the_list_is_a_column_of_a_page_as_far_as_it_may_be_read(root: User, declared: Declared) -> None:
+    class Own(Admin):
+        list_display = ["number", "origin__name", "carrier__name", "origin__no_such", "__str__"]
+
+    declared.admin(Flight, Own)
+    make_flights(1)
+
+    def shown() -> list[str]:
+        return [name for name in rows.find(rights_on(Flight, root), rows.RecordQuery()).columns if "__" in name]
+
+    whole = shown()
+    declared.model(Airport, exclude=["name"])
+
+    assert (whole, shown()) == (["origin__name", "carrier__name"], ["carrier__name"])
+
+
+def test_an_order_by_a_foreign_key_is_that_of_the_related_rows(
+    root: User, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_flights(4)
+    for name, key in {"Alpha": "JFK", "Mike": "EWR", "Zulu": "LGA"}.items():
+        Airport.objects.filter(pk=key).update(name=name)
+    declared.admin(Flight, Admin)
+
+    def order(*names: str) -> list[str]:
+        found = rows.find(rights_on(Flight, root), rows.RecordQuery(fields=["origin"], order_by=list(names)))
+        return [row[1] for row in found.rows]
+
+    monkeypatch.setattr(Airport._meta, "ordering", ["name"])
+    related = [order("origin"), order("-origin")]
+    monkeypatch.setattr(Airport._meta, "ordering", ["-name"])
+    turned = order("origin")
+    declared.model(Airport, exclude=["name"])
+    by_key = order("origin")
+
+    by_name = sorted(by_key, key=["JFK", "EWR", "LGA"].index)
+    assert related == [by_name, by_name[::-1]] and turned == by_name[::-1]
+    assert by_key == sorted(by_key) != by_name
