@@ -8,6 +8,7 @@ import pytest
 from django import forms
 from django.contrib import admin
 from django.contrib.admin import AdminSite
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
@@ -77,7 +78,8 @@ def test_what_a_registration_leaves_out_is_listed_with_its_class(declared: Decla
     declared.model(Disruption, DisruptionMCP)
 
     assert missing("shop.product")["price"] == "fields of ProductMCP do not name it; name it there"
-    assert missing("flights.disruption") == {"note": "DisruptionMCP excludes it; take it out of exclude there"}
+    excluded = "DisruptionMCP excludes it; take it out of exclude there"
+    assert missing("flights.disruption") == {"note": excluded, "search in note": excluded}
 
 
 def test_a_hook_that_may_decide_by_the_object_is_named(declared: Declared) -> None:
@@ -95,7 +97,7 @@ def test_a_hook_that_may_decide_by_the_object_is_named(declared: Declared) -> No
     [(name, why)] = missing("shop.product").items()
 
     assert name == "margin"
-    assert why.endswith("PickyAdmin.get_fields decides by the object; decorate it with mcp_django.ignores_object")
+    assert "PickyAdmin.get_fields decides by the object; decorate it with mcp_django.ignores_object" in why
 
 
 def test_an_input_of_the_form_is_no_value_of_a_row(declared: Declared) -> None:
@@ -278,3 +280,84 @@ def test_what_is_missing_without_a_reason_fails_the_command(monkeypatch: pytest.
     assert why == (
         "The admin shows this, agents cannot reach it, and there is no reason:\n\nflights.disruption reported_by"
     )
+
+
+# Filters, searches and columns of lists.
+
+
+class Busy(admin.SimpleListFilter):
+    title = parameter_name = "busy"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [("yes", "Busy")]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset
+
+
+def test_what_a_list_is_filtered_by_and_searched_in_is_compared(declared: Declared) -> None:
+    class Lists(Admin):  # type: ignore[misc]
+        list_filter = ["name", ("price", admin.AllValuesFieldListFilter), "api_key", Busy]
+        search_fields = ["^name", "api_key"]
+        fields = ["name"]
+
+    declared.admin(Product, Lists)
+    by_admin = missing("shop.product")
+    uses = inventory.build(site)["admin"]
+    declared.model(Product, fields=["name"])
+    by_registration = missing("shop.product")
+
+    secret = "looks like a secret, and is not named in fields; name it in fields of a ModelMCP"
+    assert by_admin == {
+        "filter price": "leads to what may not be read; show that field", "filter api_key": secret,
+        "search in api_key": secret,
+    }  # fmt: skip
+    assert uses["uses"] - uses["uses_here"] == 3
+    assert by_registration["filter list_filter:busy"] == (
+        "ProductMCP names its fields; name list_filter:busy in filter_fields there"
+    )
+
+
+def test_a_search_of_the_admins_own_and_a_hierarchy_of_dates_are_compared(declared: Declared) -> None:
+    class Own(Admin):  # type: ignore[misc]
+        date_hierarchy = "reported_at"
+        search_fields = ["note"]
+        exclude = ["reported_at"]
+
+        def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
+            return queryset, False
+
+    declared.admin(Disruption, Own)
+
+    assert missing("flights.disruption") == {
+        "filter reported_at": "leads to what may not be read; show that field",
+        "search in note": 'get_search_results may look into hidden fields; set search = "admin"',
+    }
+
+
+def test_columns_that_the_page_of_the_list_adds_are_compared_and_inputs_that_it_does_not_render_are_not(
+    db: None, declared: Declared
+) -> None:
+    class Page(ChangeList):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.list_display = [*self.list_display, "reorder"]
+
+    class Own(Admin):  # type: ignore[misc]
+        fields = ["name", "price"]
+        list_filter = ["name"]
+
+        def get_changelist(self, request: HttpRequest, **options: Any) -> Any:
+            return Page
+
+        def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
+            form = super().get_form(request, obj, change, **options)
+            form.base_fields.pop("price", None)
+            return form
+
+        def reorder(self, obj: Any) -> str:
+            return ""
+
+    declared.admin(Product, Own)
+
+    assert missing("shop.product") == {"reorder": "is computed in the form alone; name it in list_display"}

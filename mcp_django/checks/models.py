@@ -19,6 +19,7 @@ from mcp_django.bridge.declared.options import ModelMCP, row_hook
 from mcp_django.bridge.declared.secrets import is_named_as_secret
 from mcp_django.bridge.resources.fields.field_kinds import kind_of
 from mcp_django.bridge.resources.fields.indexes import index_for, is_indexed, own_columns
+from mcp_django.bridge.resources.reading.list_filters import PREFIX as LIST_FILTER
 from mcp_django.bridge.writes.checks import check_model as check_writes
 from mcp_django.conf import get_conf
 from mcp_django.content import write_annotations
@@ -227,7 +228,9 @@ def _can_be_hidden(model_mcp: ModelMCP, name: str) -> bool:
 
 
 def _is_path(model_mcp: ModelMCP, path: str) -> bool:
-    """Whether the path leads to a field or a relation."""
+    """Whether the path leads to a field or a relation, or names a filter of the admin's list."""
+    if path.startswith(LIST_FILTER):
+        return True  # Which there are, the request decides.
     *steps, last = path.split("__")
     model: Any = model_mcp.model
     field: Any = None

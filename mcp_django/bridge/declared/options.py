@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import BaseModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
@@ -217,6 +217,16 @@ class ModelMCP:
 
     def get_filter_fields(self, request: HttpRequest) -> Sequence[str] | None:
         return self.filter_fields
+
+    def get_list_filters(self, request: HttpRequest) -> Sequence[type[SimpleListFilter]]:
+        """Filters of the admin's list that the project has written, and that a filter of an agent may use too."""
+        admin = self.model_admin
+        is_own = self.fields is not None or hook_of(self, "get_fields") is not ModelMCP.get_fields
+        # They look into the columns that the admin shows.
+        if admin is None or (is_own and self.get_filter_fields(request) is None):
+            return ()
+        found = (item for item in admin.get_list_filter(request) if isinstance(item, type))
+        return [cls for cls in found if issubclass(cls, SimpleListFilter) and cls.parameter_name]
 
     def get_search_fields(self, request: HttpRequest) -> Sequence[str]:
         if self.search_fields is not None:

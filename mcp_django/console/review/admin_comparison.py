@@ -6,13 +6,14 @@ one, so that no database is needed. It is never None, which would mean the form 
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.utils.functional import cached_property
@@ -24,6 +25,7 @@ from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.declared.secrets import is_ours, is_secret_name
 from mcp_django.bridge.declared.witness import plain_object
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+from mcp_django.bridge.resources.reading.list_filters import PREFIX, list_filters
 from mcp_django.bridge.resources.reading.schema import record_fields
 from mcp_django.bridge.tools.actions import AdminActionTool, offered_actions
 from mcp_django.bridge.tools.base import BaseTool
@@ -40,7 +42,15 @@ _NONE: Reason = ("without a reason", "")
 _EXCLUDED: Reason = ("excluded", "{owner} excludes it; take it out of exclude there")
 _NOT_NAMED: Reason = ("not named", "fields of {owner} do not name it; name it there")
 _SECRET: Reason = ("secret", "looks like a secret; name it in fields of a ModelMCP")
-_BY_OBJECT: Reason = ("by a hook", "{hook} decides by the object; decorate it with mcp_django.ignores_object")
+_BY_OBJECT: Reason = (
+    "by a hook",
+    "{hook} decides by the object; decorate it with mcp_django.ignores_object if it answers the same for each, or "
+    "where a package wrote it, set object_permissions = False in a ModelMCP of yours",
+)
+_FILTER: Reason = ("not filtered by", "leads to what may not be read; show that field")
+_OWN_FILTER: Reason = ("not filtered by", "{owner} names its fields; name {name} in filter_fields there")
+_SEARCH: Reason = ("not searched in", "may not be read or searched; show that field")
+_BY_ADMIN: Reason = ("not searched in", 'get_search_results may look into hidden fields; set search = "admin"')
 _OF_CLASS: Reason = ("in forms of a class", "is in the form of the class of the object; ask the model of that class")
 _PATH: Reason = ("in hidden relations", "leads to a field that is not shown; show that field")
 _INPUT: Reason = ("input", "is an input of the form, and no value of a row; name a method in fields of a ModelMCP")
@@ -66,18 +76,22 @@ class Comparison:
     tools: Iterable[BaseTool]
 
     def as_json(self) -> JSON:
-        """``{"fields", "fields_here", "actions", "actions_here", "hidden", "missing"}``, the first four as numbers.
+        """``{"fields", "fields_here", "uses", "uses_here", "actions", "actions_here", "hidden", "missing"}``.
+
+        The first six are numbers; ``uses`` are filters and searches of lists.
 
         ``hidden``: the number of missing fields for each kind of reason; ``missing``: label of a model → name → the
         reason, empty where there is none. Models that are left out are no part of it.
         """
         missing: JSON = {}
-        for (label, name), reason in [*self.fields.items(), *self.actions.items()]:
+        for (label, name), reason in [*self.fields.items(), *self.uses.items(), *self.actions.items()]:
             if reason is not None and label not in self.left_out:
                 missing.setdefault(label, {})[name] = reason[1]
         return {
             "fields": len(self.fields),
             "fields_here": sum(reason is None for reason in self.fields.values()),
+            "uses": len(self.uses),
+            "uses_here": sum(reason is None for reason in self.uses.values()),
             "actions": len(self.actions),
             "actions_here": sum(reason is None for reason in self.actions.values()),
             "hidden": Counter(reason[0] for reason in self.fields.values() if reason is not None),
@@ -109,6 +123,36 @@ class Comparison:
                     self._why_model(label) if rights is None else self._why_inline(rights, inline, name)
                 )
         return found
+
+    @cached_property
+    def uses(self) -> dict[tuple[str, str], Reason | None]:
+        """As ``fields``, each field that the admin's list of a model that is here is filtered by, or searched in."""
+        found: dict[tuple[str, str], Reason | None] = {}
+        for admin in self.admins:
+            rights = self.rights.of_model(admin.model)
+            for use, why in self._uses_of(admin, rights) if rights is not None else ():
+                found[Rights.label_of(admin.model), use] = why
+        return found
+
+    def _uses_of(self, admin: ModelAdmin[Any], rights: ModelRights) -> Iterator[tuple[str, Reason | None]]:
+        request = self.rights.request
+        nothing: list[Any] = []
+        filters = _ask(admin, "get_list_filter", lambda: list(admin.get_list_filter(request)), nothing)
+        for item in [*filters, *filter(None, [admin.date_hierarchy])]:
+            if isinstance(item, type):
+                yield from _own_filter(admin, rights, item)
+            elif isinstance(path := item[0] if isinstance(item, list | tuple) else item, str):
+                yield f"filter {path}", None if rights.knows(path) else self._why_path(admin, rights, path, _FILTER)
+        sought = {field.declared for field in rights.searchable} if rights.can_search else set()
+        for declared in _ask(admin, "get_search_fields", lambda: list(admin.get_search_fields(request)), nothing):
+            why = _BY_ADMIN if rights.searched_by == "nothing" else _SEARCH
+            is_here = declared in sought
+            path = declared.lstrip("^=@")
+            yield f"search in {declared}", None if is_here else self._why_path(admin, rights, path, why)
+
+    def _why_path(self, admin: ModelAdmin[Any], rights: ModelRights, path: str, otherwise: Reason) -> Reason:
+        why = self._why_field(admin, rights, path.partition("__")[0])
+        return why if why is not None and why[1] else otherwise
 
     @cached_property
     def actions(self) -> dict[tuple[str, str], Reason | None]:
@@ -177,6 +221,15 @@ class Comparison:
         return _REFUSED
 
 
+def _own_filter(admin: ModelAdmin[Any], rights: ModelRights, cls: type[Any]) -> Iterator[tuple[str, Reason | None]]:
+    """A filter that the project has written, if it offers the user a choice."""
+    made = _ask(admin, "get_list_filter", lambda: cls(rights.rights.request, {}, rights.model, admin), None)
+    if made is not None and made.has_output() and issubclass(cls, SimpleListFilter):
+        name, owner = f"{PREFIX}{cls.parameter_name}", type(rights.model_mcp).__name__
+        is_here = name in list_filters(rights)
+        yield f"filter {name}", None if is_here else _written(_OWN_FILTER, owner=owner, name=name)
+
+
 def _written(reason: Reason, **named: str) -> Reason:
     word, why = reason
     return word, why.format(**named)
@@ -199,11 +252,36 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
     """The names in the list and in the change form, without the text of a row, which is no field of it."""
     nothing: list[Any] = []
     listed = _ask(admin, "get_list_display", lambda: list(admin.get_list_display(request)), nothing)
-    ask = partial(admin.get_fieldsets, request)
-    in_form = _ask(admin, "get_fieldsets", lambda: list(ask(plain_object(admin.model))), nothing)
+    if any(hook_of(admin, name) is not getattr(ModelAdmin, name) for name in _MAKING_PAGE):
+        listed += _ask(admin, "get_changelist", partial(_columns_of_page, admin, request), nothing)
+    obj = plain_object(admin.model)
+    fieldsets = _ask(admin, "get_fieldsets", lambda: list(admin.get_fieldsets(request, obj)), nothing)
+    in_form = names_in_fieldsets(fieldsets)
+    in_form = _ask(admin, "get_form", partial(_rendered, admin, request, obj, in_form), in_form)
     names = [item if isinstance(item, str) else getattr(item, "__name__", "") for item in listed]
-    names = [_field_name(admin.model, name) for name in [*names, *names_in_fieldsets(in_form)]]
-    return [name for name in dict.fromkeys(names) if name != "__str__"]
+    names = [_field_name(admin.model, name) for name in [*names, *in_form]]
+    return [name for name in dict.fromkeys(names) if name not in ("__str__", "action_checkbox")]
+
+
+#: Hooks that make the page of the list, and may give it columns that nothing else names.
+_MAKING_PAGE = ("get_changelist", "get_changelist_instance")
+
+
+def _columns_of_page(admin: ModelAdmin[Any], request: Any) -> list[Any]:
+    """The columns of the list's page, some of which only its class may add. No row is read for it."""
+    own: Any = copy.copy(admin)
+    own.get_queryset = lambda request: admin.get_queryset(request).none()
+    own.get_list_filter = lambda request: ()
+    return list(own.get_changelist_instance(request).list_display)
+
+
+def _rendered(admin: ModelAdmin[Any], request: Any, obj: models.Model, names: list[str]) -> list[str]:
+    """The names in the change form, without those of which its page shows nothing."""
+    if not admin.has_change_permission(request, obj):
+        return names
+    form = admin.get_form(request, obj, change=True, fields=names)
+    shown = {*form.base_fields, *admin.get_readonly_fields(request, obj)}
+    return [name for name in names if name in shown]
 
 
 def _inline_names(admin: ModelAdmin[Any], request: Any) -> Iterator[tuple[Any, str]]:

@@ -60,7 +60,8 @@ REMEDIES: Mapping[str, str] = {
     "to hidden models": "show that model",
     "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
     "joined in its own way": "show the model that holds its links",
-    "by a hook": "decorate that with mcp_django.ignores_object if it does not",
+    "by a hook": "decorate that with mcp_django.ignores_object if it answers the same for each, or where a package "
+    "wrote it, set object_permissions = False in a ModelMCP of yours",
 }
 #: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
@@ -288,10 +289,10 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
             yield field.name, "secret", f"{why}, and is not named in fields"
         elif field.many_to_many and not isinstance(field, models.ManyToManyField):
             yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
-        elif field.name not in rights.shown:
-            yield field.name, *_why_not_shown(rights)
         elif not field.many_to_many and (why := look_up(field, named=model_mcp.names(field))[1]):
             yield field.name, "of an unknown class", why
+        elif field.name not in rights.shown:
+            yield field.name, *_why_not_shown(rights)
         elif field.is_relation:
             why = "points to a model that is not shown, or whose objects are checked one by one"
             yield field.name, "to hidden models", why

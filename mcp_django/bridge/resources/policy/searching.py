@@ -128,11 +128,21 @@ def _found_by_admin(rights: ModelRights, search: AdminSearch, text: str, notes: 
     called = f"{search.admin}.get_search_results"
     answer = call_hook(lambda: search.results(rights.rights.request, rows, text), _FAILED, called)
     found = answer[0] if isinstance(answer, tuple) and answer else None
-    if not isinstance(found, models.QuerySet) or not _are_rows_of(rights.model, found):
-        if answer is not _FAILED:
-            logger.error("%s gives no queryset of %s; the search is refused", called, rights.label)
+    condition = None if answer is _FAILED else rows_found(rights, rows, found, called, notes)
+    if condition is None:
         message = f"the admin's own search of {rights.label} failed. Use filter."
         raise InvalidQuery.one("search", message, text)
+    return condition
+
+
+def rows_found(rights: ModelRights, rows: models.QuerySet[Any], found: Any, called: str, notes: list[str]) -> Q | None:
+    """The rows that code of the project has found among these, by their keys; None for what is no queryset of them.
+
+    Neither its order nor what it adds to the rows counts.
+    """
+    if not isinstance(found, models.QuerySet) or not _are_rows_of(rights.model, found):
+        logger.error("%s gives no queryset of %s; it is refused", called, rights.label)
+        return None
     if not queries.names_database(found):
         found = found.using(rows.db)
     if found.db == rows.db and not queries.is_sliced_or_combined(found):

@@ -32,6 +32,7 @@ from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, as_list,
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.keys import Keys
 from mcp_django.bridge.resources.reading.known_values import Doubts, UnverifiedValue
+from mcp_django.bridge.resources.reading.list_filters import PREFIX, list_filters
 from mcp_django.bridge.resources.reading.near_values import Sought
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
@@ -72,7 +73,7 @@ def filter_conditions(rights: ModelRights, filters: Mapping[str, JSON], doubts: 
 
     ``doubts``: see ``filter_condition``. Raises InvalidQuery, which lists every wrong condition.
     """
-    reader = _FilterReader(doubts or Doubts())
+    reader = _FilterReader(rights, doubts or Doubts())
     position = _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH)
     try:
         conditions = {where: reader.read(asked, where, position) for where, asked in filters.items()}
@@ -199,7 +200,9 @@ def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
 
 
 class _FilterReader:
-    def __init__(self, doubts: Doubts) -> None:
+    def __init__(self, rights: ModelRights, doubts: Doubts) -> None:
+        #: Those on the model of the query.
+        self._rights = rights
         self.errors: list[FieldError] = []
         self.doubts = doubts
         self.conditions = 0
@@ -233,7 +236,21 @@ class _FilterReader:
             return condition
         return self._condition(name, value, where, position)
 
+    def _list_filter(self, name: str, value: Any, where: str, position: _Position) -> Q:
+        """The condition that a filter of the admin's list stands for."""
+        found = list_filters(position.rights) if position.rights is self._rights else {}
+        chosen = found.get(name)
+        if chosen is None:
+            return self._wrong(where, unknown_name("list filter", name, list(found)), value)
+        choice = str(value).lower() if isinstance(value, bool) and str(value) not in chosen.choices else str(value)
+        if choice not in chosen.choices:
+            return self._wrong(where, unknown_name("choice", str(value), list(chosen.choices)), value)
+        condition = chosen.condition(choice)
+        return self._wrong(where, "failed.", value) if condition is None else condition
+
     def _condition(self, name: str, value: Any, where: str, position: _Position) -> Q:
+        if name.startswith(PREFIX):
+            return self._list_filter(name, value, where, position)
         head, rest = split_path(name)
         related = position.related(head)
         column = position.column(head)

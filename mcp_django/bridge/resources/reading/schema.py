@@ -15,6 +15,7 @@ from mcp_django.bridge.resources.fields.date_parts import WEEK_DAYS
 from mcp_django.bridge.resources.fields.indexes import is_indexed
 from mcp_django.bridge.resources.fields.kinds import DATETIME, PART_COMPARISONS, PARTS
 from mcp_django.bridge.resources.policy.policy import ModelRights
+from mcp_django.bridge.resources.reading.list_filters import list_filters
 from mcp_django.bridge.resources.reading.selection import record_outputs
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.json_schema.schemas import DIALECT
@@ -69,6 +70,10 @@ def describe_model(rights: ModelRights) -> JSON:
         described["week_days"] = WEEK_DAYS
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
+    if filters := list_filters(rights):
+        described["list_filters"] = {
+            name: {"title": one.title, "choices": one.choices} for name, one in filters.items()
+        }
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
     if rights.admin_search is not None:
         described["search"] = "by the admin's own search"

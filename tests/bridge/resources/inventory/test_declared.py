@@ -279,7 +279,7 @@ def test_a_hook_that_decides_who_writes_is_named_and_what_a_form_has_beside_its_
     assert set(part["written"]) == {"name", "makings.open"}
 
 
-def test_a_form_that_cannot_be_made_is_told_with_the_reason(declared: Declared) -> None:
+def test_a_form_that_cannot_be_made_is_told_with_the_reason(db: None, declared: Declared) -> None:
     class AirlineAdmin(admin.ModelAdmin[Any]):
         def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
             raise KeyError("no tenant")
