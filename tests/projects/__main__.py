@@ -17,6 +17,7 @@ from tests.projects import sources
 PROJECTS = {
     "django_tests": "Django's own tests of its admin",
     "oscar": "django-oscar",
+    "packages": "three dozen packages in one project, on PostgreSQL",
     "popular": "wagtail, allauth and a dozen packages beside them",
     "tenants": "a project whose middleware chooses the tenant in each of four ways, on each server",
     "writing": "changes by the ModelAdmins of packages, made by a person and by an agent",

@@ -87,11 +87,12 @@ class Comparison:
                 yield self.factory.marks[mark]
 
 
-_MARK = re.compile(r"qz[0-9a-z]{4}|47\d{6}", re.IGNORECASE)
+#: Amounts of money are written with separators.
+_MARK = re.compile(r"qz[0-9a-z]{4}|47[,.]?\d{3}[,.]?\d{3}", re.IGNORECASE)
 
 
 def _marks(texts: list[str]) -> set[str]:
-    return {mark.lower() for text in texts for mark in _MARK.findall(text)}
+    return {re.sub("[,.]", "", mark).lower() for text in texts for mark in _MARK.findall(text)}
 
 
 def _inlines(shown: Mapping[Model, Shown], admins: Mapping[Model, Any]) -> dict[Model, dict[str, set[str]]]:
@@ -149,8 +150,15 @@ def _leaked(model: Model, shown: Shown, answer: Answered | None, inlined: Mappin
     names: set[str] = set()
     # What a page hides is not known where it fails.
     for key in (rows & (answer.keys | answer.records.keys())) if not shown.failed else ():
-        names |= answer.names_of(key) - shown.names_of(key) - inlined.get(key, set())
+        seen = shown.names_of(key) | inlined.get(key, set())
+        names |= answer.names_of(key) - seen - _currencies(model, seen)
     yield from (f"{LEAK} {name}" for name in names - {model._meta.pk.name})
+
+
+def _currencies(model: Model, seen: set[str]) -> set[str]:
+    """The currencies of amounts of money that are seen: django-money shows both as one."""
+    money = {field.name: getattr(field, "price_field", None) for field in model._meta.concrete_fields}
+    return {name for name, amount in money.items() if amount is not None and amount.name in seen}
 
 
 def _missing_in_inline(
@@ -158,7 +166,7 @@ def _missing_in_inline(
 ) -> Iterator[str]:
     """What an inline of the parent shows, and neither a relation of the parent nor the model itself does."""
     answer, own = answered[parent], answered.get(model)
-    if answer is None:
+    if answer is None or (own is not None and not rows):
         return
     label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
     names = set().union(*rows.values())

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -98,6 +99,12 @@ def _names_in(form: Iterable[Any]) -> set[str]:
     return {name_of(field["name"] if isinstance(field, dict) else field.name) for field in fields}
 
 
+def _names_in_list(changelist: Any) -> set[str]:
+    """The names of the columns that a changelist was given to show, for templates that write no names."""
+    listed = [item for item in getattr(changelist, "list_display", ()) if item != "action_checkbox"]
+    return {name_of(item if isinstance(item, str) else getattr(item, "__name__", "")) for item in listed}
+
+
 def _in_markup(found: set[str], given: set[str]) -> set[str]:
     """The names that were given and are found; those given, where templates of a package write no names."""
     return found & given or given or found
@@ -141,9 +148,9 @@ class Browser:
         page, context = self._get(shown, model, "changelist")
         if page is not None:
             shown.has_list = True
-            shown.columns = page.columns
-            # Rows without a box and a link are in the page, but their keys are not.
-            rows = (key_of(row) for row in context["cl"].result_list)
+            shown.columns = page.columns or _names_in_list(context.get("cl"))
+            # Rows without a box and a link are in the page, but their keys are not. A page may be no list of rows.
+            rows = (key_of(row) for row in getattr(context.get("cl"), "result_list", ()))
             shown.listed = set(page.checked) or set(self._linked(model, page)) or set(rows)
         for key in sorted({*keys, *shown.listed}):
             page, context = self._get(shown, model, "change", key)
@@ -156,7 +163,8 @@ class Browser:
 
     def _look_at_inline(self, shown: Shown, page: Page, inline: Any) -> None:
         rows = shown.inlines.setdefault(inline.formset.model, {})
-        for index, form in enumerate(inline):
+        # Those of rows come first. The empty one at the end may ask who the user of the request is.
+        for index, form in enumerate(islice(inline, len(inline.formset.initial_forms))):
             if form.original is not None and form.original.pk is not None:
                 names = _in_markup(page.inlined.get((inline.formset.prefix, index), set()), _names_in(form))
                 rows.setdefault(key_of(form.original), set()).update(names)

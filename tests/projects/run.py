@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 #: The ModelAdmins of each project whose forms are compared, at least: fewer would be a mistake of the comparison.
-FEWEST = {"django_tests": 150, "oscar": 60, "popular": 30}
+FEWEST = {"django_tests": 150, "oscar": 60, "packages": 125, "popular": 30}
+
+#: The projects of which is told how much of their change pages is in pages of rows.
+MEASURED = ("packages",)
 
 
 def main() -> int:
@@ -37,11 +41,28 @@ def main() -> int:
         os.environ["PROJECT_FOLDER"] = folder
         os.environ["DJANGO_SETTINGS_MODULE"] = f"tests.projects.{options.name}.settings"
         import django
-        from django.core.management import call_command
 
         django.setup()
+        with _tables():
+            return _run(options.name, write=options.write)
+
+
+@contextmanager
+def _tables() -> Iterator[None]:
+    """Those of all models: in the folder of the run, or on a server in a database that is dropped afterwards."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    if connection.vendor == "sqlite":
         call_command("migrate", run_syncdb=True, verbosity=0)
-        return _run(options.name, write=options.write)
+        yield
+        return
+    name = connection.settings_dict["NAME"]
+    connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    try:
+        yield
+    finally:
+        connection.creation.destroy_test_db(name, verbosity=0)
 
 
 def _run(name: str, *, write: bool) -> int:
@@ -55,6 +76,8 @@ def _run(name: str, *, write: bool) -> int:
     wrong = [f"LEAK: {one}" for one in shown if is_leak(one)]
     wrong += _unknown(f"{name}.differences.txt", [one for one in shown if not is_leak(one)], write=write)
     wrong += [*_failed_checks(), *_unexplained(sites), *_failed_pages(sites)]
+    if name in MEASURED:
+        print("\n".join(_measures(sites, factory)))
     # Last, since it holds the defaults of all models.
     forms, admins = _forms(name, sites, factory)
     wrong += _unknown(f"{name}.forms.txt", forms, write=write)
@@ -108,6 +131,16 @@ def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str]
     return lines, admins
 
 
+def _measures(sites: list[MCPSite], factory: Factory) -> Iterator[str]:
+    """How much a superuser sees, and a user who may view each model and change none."""
+    from tests.projects.measure import measure
+
+    for site in sites:
+        viewer = _user("viewer", site.model_admins)
+        yield from measure(site, _people(site)["root"], factory).lines(f"{site.name}, a superuser")
+        yield from measure(site, viewer, factory).lines(f"{site.name}, a user with permissions to view")
+
+
 def _say(name: str, text: str) -> None:
     print(f"{name}: {text}", flush=True)
 
@@ -140,27 +173,33 @@ def _change(factory: Factory, model: Any) -> Any:
 
 def _people(site: MCPSite) -> Mapping[str, Any]:
     """A superuser, a user who may view every second model of the site but ours, and one who may view a single one."""
-    from django.contrib.auth import get_user_model
-
     others = (model for model in site.model_admins if model._meta.app_label != "mcp_django")
     registered = sorted(others, key=lambda model: model._meta.label_lower)
-    users: dict[str, Any] = {}
-    for name, chosen in (("root", []), ("reader", registered[::2]), ("clerk", registered[:1])):
-        user: Any
-        user, _ = get_user_model()._default_manager.get_or_create(
-            username=name, defaults={"email": f"{name}@example.com", "is_staff": True, "is_superuser": name == "root"}
-        )
-        user.user_permissions.set(_view_permission(model) for model in chosen)
-        users[name] = user
-    return users
+    return {
+        "root": _user("root", []),
+        "reader": _user("reader", registered[::2]),
+        "clerk": _user("clerk", registered[:1]),
+    }
 
 
-def _view_permission(model: Any) -> Any:
+def _user(name: str, models: Iterable[Any]) -> Any:
+    """The user of this name, who may view these models. ``root`` is a superuser."""
+    from django.contrib.auth import get_user_model
+
+    user: Any
+    user, _ = get_user_model()._default_manager.get_or_create(
+        username=name, defaults={"email": f"{name}@example.com", "is_staff": True, "is_superuser": name == "root"}
+    )
+    user.user_permissions.set(one for model in models for one in _view_permissions(model))
+    return user
+
+
+def _view_permissions(model: Any) -> Any:
+    """The one by which a user sees the model; none where the model has no such permission."""
     from django.contrib.auth.models import Permission
-    from django.contrib.contenttypes.models import ContentType
 
-    content_type = ContentType.objects.get_for_model(model, for_concrete_model=False)
-    return Permission.objects.get(content_type=content_type, codename=f"view_{model._meta.model_name}")
+    opts = model._meta
+    return Permission.objects.filter(content_type__app_label=opts.app_label, codename=f"view_{opts.model_name}")
 
 
 def _failed_checks() -> Iterator[str]:

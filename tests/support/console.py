@@ -10,6 +10,7 @@ from django.contrib.admin import AdminSite
 from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.declared.secrets import is_ours
+from mcp_django.core.compat.admin import model_admins
 
 
 def pages(admin_site: AdminSite, keys: Mapping[Any, Any]) -> Iterator[tuple[Any, str]]:
@@ -24,7 +25,7 @@ def pages(admin_site: AdminSite, keys: Mapping[Any, Any]) -> Iterator[tuple[Any,
 
 
 def _names(admin_site: AdminSite, keys: Mapping[Any, Any]) -> Iterator[tuple[Any, str, list[Any]]]:
-    for model, model_admin in admin_site._registry.items():
+    for model, model_admin in model_admins(admin_site).items():
         if is_ours(model):
             for pattern in filter(lambda one: one.name, model_admin.get_urls()):
                 yield model, str(pattern.name), []
