@@ -377,11 +377,9 @@ class InsufficientScope(MCPError):
 
     def __init__(self, needed: Sequence[str], wanted: Sequence[str]) -> None:
         names = " and ".join(needed)
-        super().__init__(
-            f"This needs the scope{'s' if len(needed) > 1 else ''} {names}, which your user has not given you. Your "
-            "client can ask for it: log in again.",
-            scopes=list(needed),
-        )
+        #: What is missing, as a sentence without what to do.
+        self.lacks = f"This needs the scope{'s' if len(needed) > 1 else ''} {names}, which your user has not given you."
+        super().__init__(f"{self.lacks} Your client can ask for it: log in again.", scopes=list(needed))
         self.needed = tuple(needed)
         #: Those to ask for: the needed ones, and those that the client has.
         self.wanted = tuple(wanted)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.db import router
+from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.access import challenges, overrides
@@ -39,7 +40,7 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
     """
     is_call = exchange.method == "tools/call"
     if has_declined(exchange.request, error.needed, exchange.params.get("name")):
-        text = f"{error.message} The user declined this when the client was connected, so do not try it again."
+        text = f"{error.lacks} {_declined(exchange)}"
         return error_result(text) if is_call else None
     if wants_schemes(exchange.principal):
         challenge = _challenge(exchange.site, exchange.request, error)
@@ -48,6 +49,14 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
         add_challenge(exchange.site, exchange.request, error)
         return None
     return error_result(error.message) if is_call else None
+
+
+def _declined(exchange: Exchange) -> str:
+    page = exchange.request.build_absolute_uri(reverse("mcp_django:connected", current_app=exchange.site.name))
+    return (
+        "The user declined this when the app was connected, so do not try it again. To allow it, the user disconnects "
+        f"the app under 'Your apps and tokens' ({page}), and connects it again with that box ticked."
+    )
 
 
 def check_message(site: Site, request: MCPRequest, value: Any) -> None:

@@ -286,6 +286,15 @@ def test_a_permission_to_change_by_the_object_takes_no_field_from_the_page(
     assert "notes" in columns(root)
 
 
+def test_a_hook_that_makes_fields_is_asked_as_django_asks_it(root: DirectPeer, declared: Declared) -> None:
+    def by_name(self: Any, db_field: Any, **kwargs: Any) -> Any:
+        return None if db_field.name == "notes" else Admin.formfield_for_dbfield(self, db_field, **kwargs)
+
+    declared.admin(Flight, flight_admin(fields=["number", "notes", "status"], formfield_for_dbfield=by_name))
+
+    assert columns(root, "flights.flight") == [*LIST, "status"]
+
+
 def test_who_may_change_sees_as_in_the_admin(db: None, declared: Declared) -> None:
     declared.admin(Flight, flight_admin(has_change_permission=lambda self, request, obj=None: request.user.is_staff))
     stranger = DirectPeer(make_staff("stranger"))

@@ -62,7 +62,10 @@ FREE_SCHEMA = {
         "code": {"type": "string", "pattern": "^(a+)+$"},
         "many": {"type": "array", "uniqueItems": True},
     },
-    "$defs": {"node": {"type": "object", "additionalProperties": {"$ref": "#/$defs/node"}}},
+    "$defs": {
+        "node": {"type": "object", "additionalProperties": {"$ref": "#/$defs/leaf"}},
+        "leaf": {"type": "object", "additionalProperties": {"type": "object"}},
+    },
 }
 
 

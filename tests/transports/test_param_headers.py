@@ -422,7 +422,7 @@ def test_a_header_that_clients_would_drop_the_tool_for_is_refused(declared: Decl
     assert told == [(schema, f"The tool take: {problem}") for schema, problem in WRONG]
 
 
-def test_an_argument_that_is_a_model_is_repeated_where_its_key_is_text_and_one_that_allows_null_is_not(
+def test_an_argument_is_repeated_where_it_is_a_text_alone_as_the_key_of_a_model_or_where_null_means_left_out(
     declared: Declared,
 ) -> None:
     def from_airport(request: HttpRequest, airport: Annotated[Airport, mirror("Airport")]) -> str:
@@ -433,12 +433,18 @@ def test_an_argument_that_is_a_model_is_repeated_where_its_key_is_text_and_one_t
         """Take."""
         return ""
 
-    def nowhere(request: HttpRequest, region: Annotated[str | None, mirror("Region")] = None) -> str:
+    def anywhere(request: HttpRequest, region: Annotated[str | None, mirror("Region")] = None) -> str:
+        """Take."""
+        return ""
+
+    def nowhere(request: HttpRequest, region: Annotated[str | None, mirror("Region")]) -> str:
         """Take."""
         return ""
 
     declared.tool(from_airport)
     assert site.tools["from_airport"].mirrored == (Mirrored(("airport",), "Mcp-Param-Airport"),)
+    declared.tool(anywhere)
+    assert site.tools["anywhere"].mirrored == (Mirrored(("region",), "Mcp-Param-Region"),)
     for function, argument in ((by_flight, "flight"), (nowhere, "region")):
         with pytest.raises(
             ImproperlyConfigured, match=f"of {argument} needs the type string, integer or boolean alone"

@@ -25,12 +25,12 @@ from django.utils.translation import get_language
 
 from mcp_django.bridge.declared.witness import (
     Depends,
-    makes_instances,
     makes_rows,
     of_every_object,
     plain_object,
 )
 from mcp_django.core.compat.admin import model_admins, names_in_fieldsets
+from mcp_django.core.compat.queries import is_iterated_by_django
 from mcp_django.core.hooks import hook_of, is_defined_in
 
 if TYPE_CHECKING:
@@ -424,8 +424,10 @@ def _has_form_field(admin: BaseModelAdmin[Any], request: HttpRequest, field: Any
     """Whether the hooks of the project make a field of the form; they are asked as Django asks them."""
     of_kind = {"choice_field": bool(field.choices), "foreignkey": field.many_to_one or field.one_to_one,
                "manytomany": field.many_to_many}  # fmt: skip
-    kinds = ["dbfield", *(kind for kind, is_one in of_kind.items() if is_one)]
-    for hook in (f"formfield_for_{kind}" for kind in kinds):
+    if not _are_as_django(admin, ("formfield_for_dbfield",)):
+        # Modelforms pass the request by its name to this one alone.
+        return admin.formfield_for_dbfield(field, request=request) is not None
+    for hook in (f"formfield_for_{kind}" for kind, is_one in of_kind.items() if is_one):
         if not _are_as_django(admin, (hook,)):
             return getattr(admin, hook)(field, request) is not None
     return True
@@ -494,7 +496,7 @@ def _has_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
     manager = page.model._default_manager
     if type(manager) is models.Manager and hook_of(page, "get_queryset") is BaseModelAdmin.get_queryset:
         return makes_rows(page.model)
-    return makes_rows(page.model) and makes_instances(page.get_queryset(request))
+    return makes_rows(page.model) and is_iterated_by_django(page.get_queryset(request))
 
 
 @lru_cache(maxsize=1_000)

@@ -12,18 +12,17 @@ hook may look.
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, wraps
-from types import FrameType
+from inspect import currentframe
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db import models
-from django.db.models.query import ModelIterable
 from django.utils.functional import cached_property
 
 from mcp_django.core.hooks import call_hook
@@ -66,14 +65,11 @@ class _Notes:
     functions: frozenset[str] = frozenset()
 
     def look(self) -> NoReturn:
-        self.looked, self.functions = True, frozenset(_functions(sys._getframe(1)))
+        self.looked, self.functions = (
+            True,
+            frozenset(frame.f_code.co_qualname for frame, _ in walk_stack(currentframe())),
+        )
         raise Looked
-
-
-def _functions(frame: FrameType | None) -> Iterator[str]:
-    while frame is not None:
-        yield frame.f_code.co_qualname
-        frame = frame.f_back
 
 
 class Depends(Exception):
@@ -123,11 +119,6 @@ def makes_rows(model: type[models.Model]) -> bool:
     """Whether Django itself makes the instances of a model."""
     made_by: Any = model.from_db
     return made_by.__func__ is vars(models.Model)["from_db"].__func__
-
-
-def makes_instances(queryset: models.QuerySet[Any]) -> bool:
-    """Whether Django itself iterates over the rows."""
-    return queryset._iterable_class is ModelIterable
 
 
 # The object.

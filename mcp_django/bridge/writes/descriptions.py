@@ -11,6 +11,7 @@ from django.utils.html import strip_tags
 
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
+from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
@@ -84,6 +85,10 @@ def _field(one: WritableField, *, is_new: bool) -> JSON:
         described["required"] = True
     described |= title_of(one.name, _plain(field.label or ""))
     said = [_plain(field.help_text), *([f"One of {one.related.label}: find_records finds it."] if one.related else [])]
+    if currencies := values.currencies_of(one):
+        beside = partners(one.field.model)[one.name]  # type: ignore[union-attr]
+        listed = f": {', '.join(currencies)}" if len(currencies) <= _MAX_CHOICES else ""
+        said.append(f"Its currency is {beside}{listed}.")
     if text := " ".join(filter(None, [*said, described.pop("description", "")])):
         described["description"] = text
     return described

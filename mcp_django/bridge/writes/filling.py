@@ -106,11 +106,16 @@ def read(
 def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> dict[str, Any]:
     mistakes = Mistakes()
     found: dict[str, Any] = {}
+    currencies: dict[str, str] = {}
+    amounts = {currency: amount for amount, currency in partners(form.rights.model).items()}
     for name, value in given.items():
         with mistakes:
-            one = form.fields.get(name)
-            if one is None and name in partners(form.rights.model).values() and _is_as_shown(form, name, value):
-                continue  # The currency of an amount, which stands in the same field of the form.
+            one, amount = form.fields.get(name), amounts.get(name, "")
+            if one is None and amount in form.fields:
+                # The currency of an amount, which stands in the same field of the form.
+                if not _is_as_shown(form, name, value):
+                    currencies[amount] = _read_currency(form.fields[amount], value, f"{place}.{name}")
+                continue
             if one is None:
                 why = form.why_closed(name) or unknown_name("field", name, list(form.fields))
                 raise InvalidQuery.one(f"{place}.{name[:_MAX_NAME]}", why, name)
@@ -125,8 +130,30 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
                 _check_visible(one, found[name])
             except ValidationError as error:
                 raise InvalidQuery.one(f"{place}.{name}", f"{'; '.join(error.messages)}.", value) from None
+    for name, currency in currencies.items():
+        with mistakes:
+            found[name] = [_amount(form.fields[name], found, place), currency]
     mistakes.raise_any()
     return found
+
+
+def _read_currency(one: WritableField, value: Any, place: str) -> str:
+    """The currency of an amount. Raises InvalidQuery."""
+    known = values.currencies_of(one)
+    if value not in known:
+        instead = f"must be one of {', '.join(known[:20])}." if known else "can only be filled in by a person."
+        raise InvalidQuery.one(place, instead, value)
+    return str(value)
+
+
+def _amount(one: WritableField, found: Mapping[str, Any], place: str) -> Any:
+    """The amount that gets another currency: that which is given, or that of the form. Raises InvalidQuery."""
+    shown: Any = one.bound.initial
+    stands = shown[0] if isinstance(shown, list | tuple) else getattr(shown, "amount", shown)
+    amount = found.get(one.name, stands)
+    if amount in (None, ""):
+        raise InvalidQuery.one(f"{place}.{one.name}", "is needed beside its currency.")
+    return amount
 
 
 def _is_as_shown(form: WritableForm, name: str, value: Any) -> bool:
@@ -320,7 +347,8 @@ def _write(
         value = given.get(name, bound.initial)
         if isinstance(bound.field, forms.ModelMultipleChoiceField):
             value = _offered(bound, value)
-        if name in given and value is not None and (currency := _currency_of(form, name)):
+        is_amount = name in given and value is not None and not isinstance(value, list)
+        if is_amount and (currency := _currency_of(form, name)):
             value = [value, currency]  # The two inputs of django-money, whose amounts keep their currency.
         try:
             data.write(bound, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from html.parser import HTMLParser
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.forms.boundfield import BoundField
 from django.forms.models import ModelChoiceIterator
 from django.forms.widgets import ChoiceWidget
@@ -106,8 +107,16 @@ class FormData:
 
     def _write_rendered(self, widget: Any, name: str, value: Any) -> None:
         html = widget.render(name, value, attrs={"id": f"id_{name}"})
-        for sent, values in Inputs(html).values.items():
+        inputs = Inputs(html)
+        if name in inputs.without_options or ("<script" in html and name in inputs.empty_areas):
+            # A script fills it before anyone sees it.
+            inputs.values[name] = [str(one) for one in _each(value) if one is not None]
+        for sent, values in inputs.values.items():
             self.add(sent, *values)
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple | set | QuerySet) else [value]
 
 
 def _option(field: Any, value: Any) -> Any:
@@ -160,6 +169,9 @@ class Inputs(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.values: dict[str, list[str]] = {}
+        #: Names of selects in which there is nothing to choose, and of empty textareas.
+        self.without_options: set[str] = set()
+        self.empty_areas: set[str] = set()
         self._select: dict[str, Any] | None = None
         self._text: tuple[str, list[str]] | None = None
         self.feed(html)
@@ -185,7 +197,10 @@ class Inputs(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea" and self._text is not None:
             name, parts = self._text
-            self._add(name, "".join(parts).removeprefix("\n"))
+            text = "".join(parts).removeprefix("\n")
+            self._add(name, text)
+            if not text:
+                self.empty_areas.add(name)
             self._text = None
         elif tag == "select" and self._select is not None:
             self._end_select(self._select)
@@ -209,6 +224,8 @@ class Inputs(HTMLParser):
 
     def _end_select(self, select: Mapping[str, Any]) -> None:
         options = [(value if value is not None else "".join(text).strip(), on) for value, on, text in select["options"]]
+        if select["name"] and not options:
+            self.without_options.add(select["name"])
         chosen = [value for value, on in options if on]
         if not chosen and not select["all"]:
             chosen = [value for value, _ in options[:1]]

@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import choices, kinds
-from mcp_django.bridge.resources.fields.field_kinds import kind_of
+from mcp_django.bridge.resources.fields.field_kinds import kind_of, partners
 from mcp_django.bridge.resources.fields.kinds import Kind
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
 from mcp_django.bridge.resources.policy import ways
@@ -107,6 +107,15 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
     if kind is None or (isinstance(form_field, forms.MultiValueField) and one.field is None and kind is kinds.TEXT):
         raise ValidationError("cannot be given by an agent. A person can fill it in in the admin")
     return _text(value) if kind is kinds.TEXT else kind.read(one.field or _ANY_FIELD, value)
+
+
+def currencies_of(one: WritableField) -> list[str]:
+    """The currencies that can be chosen beside an amount of django-money; none for other fields."""
+    form_field: Any = one.bound.field
+    if one.field is None or one.name not in partners(one.field.model):
+        return []
+    parts = [part for part in getattr(form_field, "fields", ()) if isinstance(part, forms.ChoiceField)]
+    return [str(value) for part in parts for value, _ in flat_choices(part.choices) if value]
 
 
 def choices_of(one: WritableField) -> Iterator[tuple[Any, Any, Any]]:
@@ -262,6 +271,8 @@ def adjustment(one: WritableField, given: Any) -> str | None:
     if final != made and str(final) != str(made):
         # It is not repeated: it may be a row that the agent cannot see.
         return "the form makes another value of it"
+    if isinstance(given, list) and given and currencies_of(one) and str(getattr(made, "currency", "")) == given[1]:
+        given = given[0]
     made = amount_of(made)
     if made == given or str(made) == str(given) or (given in _NOTHING and made in _NOTHING):
         return None

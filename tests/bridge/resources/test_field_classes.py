@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django import forms
+from django.apps.registry import Apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.test import override_settings
@@ -225,6 +227,8 @@ def test_a_class_of_a_known_package_is_of_its_kind() -> None:
         found = kind(stand_in(path, models.CharField, **OVERRIDES)())
         if name is None:
             assert found is TEXT, path
+        elif name == "approximate date":
+            assert found is not None and found.orderable and "gte" in found.lookups
         else:
             assert found is not None and found.name == name, path
             assert set(found.lookups) <= {"exact", "in", "isnull"} and not found.orderable, path
@@ -238,6 +242,66 @@ def test_a_subclass_of_a_known_class_is_of_its_kind_unless_it_is_encrypted() -> 
     assert kind(field_of(phone, from_db_value=method)) is None
     assert kind(field_of(status, from_db_value=method)) is None
     assert kind(field_of(Decrypts, phone)) is None
+
+
+class Markup:
+    """A text, and what is made of it."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+
+    def __str__(self) -> str:
+        return f"<p>{self.raw}</p>"
+
+
+class MarkupDescriptor:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, row: Any, model: Any = None) -> Any:
+        return self if row is None else Markup(row.__dict__[self.name])
+
+    def __set__(self, row: Any, value: Any) -> None:
+        row.__dict__[self.name] = value
+
+
+class MarkedField(models.TextField):  # type: ignore[type-arg]
+    def contribute_to_class(self, cls: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        super().contribute_to_class(cls, name, *args, **kwargs)
+        setattr(cls, name, MarkupDescriptor(name))
+
+    def get_prep_value(self, value: Any) -> Any:
+        return getattr(value, "raw", value)
+
+
+def of_model(cls: type[Any]) -> Any:
+    """A field of the class in a model that no registry knows."""
+    meta = type("Meta", (), {"app_label": "tests", "apps": Apps()})
+    model: Any = type("Page", (models.Model,), {"__module__": __name__, "Meta": meta, "text": cls()})
+    return model._meta.get_field("text")
+
+
+def test_a_field_whose_rows_have_its_text_as_raw_is_a_text() -> None:
+    field = of_model(MarkedField)
+
+    assert kind(field) is TEXT and TEXT.write(Markup("*a*")) == "*a*"
+    for hook, given in (
+        ("get_prep_value", lambda self, value: getattr(value, "raw", value)[::-1]),
+        ("get_prep_value", lambda self, value: value),
+        ("from_db_value", lambda self, value, *args: value),
+    ):
+        assert kind(of_model(type("Sealed", (MarkedField,), {hook: given}))) is None
+
+
+def test_values_of_packages_are_written_as_they_are_stored() -> None:
+    class Money:
+        amount = Decimal("9.50")
+
+    day = type("ApproximateDate", (), {"__repr__": lambda self: "2021-03-00", "__str__": lambda self: "March 2021"})
+    dates = kind(stand_in("django_date_extensions.fields.ApproximateDateField", models.CharField, **OVERRIDES)())
+
+    assert DECIMAL.write(Money()) == "9.50" and dates is not None
+    assert (dates.write(day()), dates.write("")) == ("2021-03-00", "")
 
 
 def test_a_class_of_a_package_that_is_made_from_no_known_class_is_known_too() -> None:

@@ -61,9 +61,31 @@ def test_a_currency_is_shown_beside_its_amount_unless_it_is_excluded(root: Direc
     assert columns(root, "shop.parcel") == ["id", "price"]
 
 
-def test_amounts_of_several_currencies_are_not_summed_up(root: DirectPeer) -> None:
-    for asked in ({"measures": ["sum:price"]}, {"measures": ["max:price"]}, {"group_by": ["price"]}):
-        assert root.call("aggregate_records", model="shop.parcel", **asked)["isError"]
+#: What adds or compares amounts as if they were of one currency.
+MIXED: list[dict[str, Any]] = [
+    {"measures": ["sum:price"]}, {"measures": ["max:price"]}, {"group_by": ["price"]},
+    {"measures": ["sum:price"], "filter": {"price_currency__in": ["EUR", "USD"]}},
+    {"measures": ["sum@dear:price"], "conditions": {"dear": {"price__gt": "1"}}},
+    {"group_by": ["code"], "having": {"sum:price__gt": "1"}},
+]  # fmt: skip
+
+
+def test_amounts_are_summed_up_of_one_currency_alone(root: DirectPeer) -> None:
+    for asked in MIXED:
+        [error] = errors_of(root.call("aggregate_records", model="shop.parcel", **asked))
+        assert "name price_currency in group_by or in filter" in error["message"], asked
+
+    def rows(**asked: Any) -> Any:
+        return root.call("aggregate_records", model="shop.parcel", **asked)["structuredContent"]["rows"]
+
+    assert rows(group_by=["price_currency"], measures=["sum:price"]) == [["EUR", "9.50"], ["USD", None]]
+    assert rows(measures=["max:price"], filter={"price_currency": "EUR"}) == [["9.50"]]
+    assert rows(measures=["sum@euro:price"], conditions={"euro": {"price_currency": "EUR"}}) == [["9.50"]]
+    assert rows(measures=["count:price"]) == [[1]]
+
+
+def test_amounts_are_compared_and_ordered_as_decimals(root: DirectPeer) -> None:
+    assert found(root, filter={"price__gte": "9.5"}, order_by=["-price"])["structuredContent"]["rows"][0][2] == "9.50"
 
 
 # A class that is not known: it may decrypt.
@@ -175,12 +197,20 @@ def test_a_value_that_the_class_does_not_take_is_an_error_of_the_argument(root: 
         assert error["field"] == "filter.size", value
 
 
+def test_it_is_the_class_that_keeps_a_value_from_being_compared(root: DirectPeer, kinds: None) -> None:
+    why = "is a SizeField, a class that may store other values than it shows"
+    for asked in ({"filter": {"size__gt": "7"}}, {"order_by": ["size"]}):
+        assert why in refusal(root, **asked)
+    for asked in ({"measures": ["sum:size"]}, {"group_by": ["size"]}, {"measures": ["avg:diff:size-price"]}):
+        assert why in errors_of(root.call("aggregate_records", model="shop.parcel", **asked))[0]["message"]
+
+
 def test_it_is_described_with_the_lookups_that_it_has(root: DirectPeer, kinds: None) -> None:
     model = described(root, "shop.parcel")
 
     assert model["fields"]["seal"] == {"type": "text", "lookups": ["exact", "in", "isnull"]}
-    assert model["fields"]["price"] == {"type": "decimal", "null": True, "lookups": ["exact", "in", "isnull"]}
-    assert "startswith" in model["lookups"]["text"] and "decimal" not in model["lookups"]
+    assert model["fields"]["price"] == {"type": "decimal", "null": True}
+    assert "startswith" in model["lookups"]["text"] and "gte" in model["lookups"]["decimal"]
     assert "lookups" not in model["fields"]["code"]
     assert not {"seal", "size"} & {*model["indexed"], *model["search_fields"]}
     for example in model["examples"]:

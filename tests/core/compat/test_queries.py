@@ -30,6 +30,7 @@ from mcp_django.core.compat.queries import (
     has_every_row,
     has_one_table,
     has_plain_rows,
+    is_iterated_by_django,
     is_sliced_or_combined,
     mark_unreadable,
     may_double_rows,
@@ -49,6 +50,12 @@ pytestmark = pytest.mark.every_case
 
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
+
+
+def _iterated_otherwise() -> Any:
+    found: Any = _ALL.all()
+    found._iterable_class = type("Proxied", (found._iterable_class,), {})
+    return found
 
 
 @pytest.mark.parametrize(
@@ -125,6 +132,7 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
             ],
         ),
         (names_database, [_ALL.using("other"), _ALL.using("default")], [_ALL, _ALL.filter(pk=1)]),
+        (is_iterated_by_django, [_ALL, _ALL.filter(pk=1)], [_ALL.values("pk"), _iterated_otherwise()]),
         (
             gives_instances,
             [_ALL, _ALL.filter(pk=1), _ALL.annotate(twice=F("pk") * 2)],

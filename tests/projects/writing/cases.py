@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.db import connection
+from djmoney.money import Money
 from simple_history.models import HistoricalRecords
 
 from mcp_django import MCPSite
@@ -436,9 +437,38 @@ def test_fields_of_packages_stay_to_the_byte(lab: Laboratory) -> None:
                 wrong[name] = shown.text if shown.is_error else {k: v for k, v in stored().items() if v != before[k]}
 
         assert not wrong, wrong
-        for name, value in (("price", "12.00"), ("days", ["mo"]), ("phone", "+4930654321"), ("country", "DE")):
-            asked = {"model": "studio.wardrobe", "id": str(row.pk), "values": {name: value}}
+        for values in ({"price": "12.00"}, {"days": ["mo"]}, {"phone": "+4930654321"}, {"country": "DE"}):
+            asked = {"model": "studio.wardrobe", "id": str(row.pk), "values": values}
             confirm = agent.call("update_record", **asked).structured["confirm"]
             agent.call("update_record", **asked, confirm=confirm)
     row.refresh_from_db()
     assert (str(row.price), row.days, str(row.phone), row.country.code) == ("$12.00", ["mo"], "+4930654321", "DE")
+
+
+def test_an_amount_is_written_with_its_currency(lab: Laboratory) -> None:
+    row = Wardrobe.objects.create(name="a", price=Money("9.50", "EUR"))
+    about = {"model": "studio.wardrobe", "id": str(row.pk)}
+    with MCPClient(lab.user, scopes=["read", "actions", "write"]) as agent:
+
+        def written(tool: str = "update_record", **asked: Any) -> Any:
+            confirm = agent.call(tool, **asked).structured["confirm"]
+            return agent.call(tool, **asked, confirm=confirm).structured
+
+        for values, price in (
+            ({"price_currency": "USD"}, Money("9.50", "USD")),
+            ({"price": "12.00", "price_currency": "GBP"}, Money("12.00", "GBP")),
+            ({"price": "13.00", "price_currency": "GBP"}, Money("13.00", "GBP")),
+            ({"price": None}, None),
+        ):
+            written(**about, values=values)
+            row.refresh_from_db()
+            assert row.price == price, values
+        for currency, why in (("XXL", "must be one of"), (None, "must be one of"), ("USD", "is needed")):
+            wrong = agent.call("update_record", **about, values={"price_currency": currency}, raise_on_error=False)
+            assert why in wrong.errors[0]["message"], currency
+        made = written(
+            "create_record", model="studio.wardrobe", values={"name": "b", "price": "1.00", "price_currency": "JPY"}
+        )
+        described = agent.call("describe_form", **about).structured
+    assert Wardrobe.objects.get(pk=made["id"]).price == Money("1.00", "JPY")
+    assert "Its currency is price_currency" in described["fields"]["price"]["description"]

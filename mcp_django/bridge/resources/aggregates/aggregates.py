@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from mcp_django.bridge.resources.aggregates.measures import (
     measure_of,
     paths_of,
 )
+from mcp_django.bridge.resources.aggregates.operands import currencies_of
 from mcp_django.bridge.resources.aggregates.percentiles import Source, ranked
-from mcp_django.bridge.resources.fields.columns import MAX_RELATIONS
+from mcp_django.bridge.resources.fields.columns import MAX_RELATIONS, Column
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from mcp_django.bridge.resources.policy import paths, ways
@@ -111,6 +112,11 @@ class _Counted:
         return f"{self.values}_rows"
 
 
+def _fixed_by(condition: Any) -> frozenset[str]:
+    """The fields of which a filter leaves one value."""
+    return frozenset(name.removesuffix("__exact") for name in condition) if isinstance(condition, dict) else frozenset()
+
+
 class _AggregatePlan:
     """A checked query: its columns, each with the alias that it has in SQL."""
 
@@ -129,10 +135,15 @@ class _AggregatePlan:
         self.smallest = rights.smallest_group
         if not self._mistakes.errors:
             self.smallest = paths.smallest_group(rights, query.all_paths(rights))
+        #: The fields that have one value in each group, and those that have one where a condition is met.
+        self._fixed = frozenset(query.group_by) | _fixed_by(query.filter)
+        self._fixed_within = {name: _fixed_by(condition) for name, condition in query.conditions.items()}
         self.groups: dict[str, GroupColumn] = {}
         for place, name in enumerate(dict.fromkeys(query.group_by)):
             with self._mistakes:
-                self.groups[f"_mcp_g{place}"] = group_of(rights, name)
+                group = group_of(rights, name)
+                self._check_currencies([group.column], name, "group_by")
+                self.groups[f"_mcp_g{place}"] = group
         #: The requested measures first, then those of ``having`` and ``order_by``.
         self.measures: dict[str, Measure] = {}
         for name in dict.fromkeys(query.measures):
@@ -197,6 +208,8 @@ class _AggregatePlan:
             if known.name == name:
                 return alias
         measure = measure_of(self.rights, name, where, self.conditions)
+        if measure.function.kinds is not None:
+            self._check_currencies(measure.operand.columns, name, where, self._fixed_within.get(measure.within))
         if measure.function.is_value_of_a_row and self.smallest > 1:
             what = "median and percentiles" if measure.function.percent else "min and max"
             message = (
@@ -206,6 +219,15 @@ class _AggregatePlan:
         alias = f"_mcp_m{len(self.measures)}"
         self.measures[alias] = measure
         return alias
+
+    def _check_currencies(
+        self, columns: Iterable[Column], name: str, where: str, fixed: Collection[str] | None = None
+    ) -> None:
+        """Raises InvalidQuery for amounts that may be of several currencies, which are compared and added like one."""
+        for currency in currencies_of(columns):
+            if currency not in self._fixed and currency not in (fixed or ()):
+                message = f"its amounts may be of several currencies: name {currency} in group_by or in filter."
+                raise InvalidQuery.one(where, message, name)
 
     def _count_values(self) -> list[_Counted]:
         """Count what the measures compute with, where some rows do not have it."""

@@ -92,7 +92,8 @@ def group_of(rights: ModelRights, name: str) -> GroupColumn:
         text = no_column("field to group by", rights, name, _groupable(rights), group_names(rights))
         raise InvalidQuery.one("group_by", text, name)
     if not column.kind.orderable:
-        message = f"{column.name} holds values of the type {column.kind.name}, which rows cannot be grouped by."
+        why = column.converted_by or f"{column.name} holds values of the type {column.kind.name}"
+        message = f"{why}, which rows cannot be grouped by."
         raise InvalidQuery.one("group_by", f"{message} Allowed: {', '.join(_groupable(rights)) or 'none'}.", name)
     bucket = _BUCKET.fullmatch(part)
     if bucket is not None and _has_buckets(column):

@@ -264,6 +264,8 @@ def measure_of(rights: ModelRights, name: str, where: str, conditions: Mapping[s
     own = [column.name for column in rights.columns.values() if function.takes(operands.of_column(column))]
     operand = operand_of(rights, path, f"field for {key}", own, refuse)
     if not function.takes(operand):
+        if why := next(filter(None, (column.converted_by for column in operand.columns)), ""):
+            raise refuse(f"{why}: {key} takes none. Allowed: {', '.join(own) or 'none'}.")
         what = "keys" if function.is_arithmetic and operand.is_key else f"{operand.kind.name} values"
         raise refuse(f"{key} takes no {what}. Allowed: {', '.join(own) or 'none'}.")
     return Measure(name, function, operand, within, condition)

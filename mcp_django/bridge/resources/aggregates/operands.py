@@ -5,7 +5,7 @@ Only the rights turn a name into a column, so that a value of a hidden related r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import partial
@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, unknown_path
+from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.fields.kinds import DATE, DATETIME, DECIMAL, DURATION, INTEGER, NUMBER, Kind
 from mcp_django.bridge.resources.fields.parsing import column_of
 from mcp_django.bridge.resources.policy.policy import ModelRights
@@ -49,6 +50,15 @@ class Operand:
         if len(self.columns) == 1:
             return self.columns[0].expression()
         return _difference(self)
+
+
+def currencies_of(columns: Iterable[Column]) -> Iterator[str]:
+    """The paths of the fields with the currencies of amounts, where an amount may have one of several."""
+    for column in columns:
+        model = column.field.model
+        beside = partners(model).get(column.field.name)
+        if beside is not None and len(getattr(model._meta.get_field(beside), "choices", None) or "..") > 1:
+            yield f"{column.name.removesuffix(column.field.name)}{beside}"
 
 
 def of_column(column: Column) -> Operand:
@@ -125,6 +135,8 @@ def _of_difference(name: str, columns: tuple[Column, Column], refuse: Refuse) ->
     """A difference of numbers is a number of their kinds. Any other difference is in seconds."""
     kinds = {column.kind for column in columns}
     if not all(map(_can_subtract, columns)) or not (kinds <= NUMBERS or len(kinds) == 1):
+        if why := next(filter(None, (column.converted_by for column in columns)), ""):
+            raise refuse(f"{why}: diff takes none.")
         types = " and ".join("keys" if is_key(column) else f"{column.kind.name} values" for column in columns)
         message = "both must be numbers, or both dates, both datetimes or both durations (in seconds)"
         raise refuse(f"diff takes no {types}: {message}.")

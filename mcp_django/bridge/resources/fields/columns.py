@@ -104,6 +104,14 @@ class Column:
         return self.kind.orderable and not self.masked
 
     @property
+    def converted_by(self) -> str:
+        """Why its values are compared only as a whole, where its class is the reason; else empty."""
+        name = type(column_of(self.field)).__name__
+        return (
+            f"{self.name} is a {name}, a class that may store other values than it shows" if self.kind.converted else ""
+        )
+
+    @property
     def is_plain(self) -> bool:
         """Whether the value is read as it is stored."""
         return self.kind.select is F and not self.masked and self.translated is None

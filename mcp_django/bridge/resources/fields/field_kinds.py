@@ -23,7 +23,7 @@ from django.db.models import fields
 from django.utils.module_loading import import_string
 
 from mcp_django.bridge.declared.secrets import is_secret_class
-from mcp_django.bridge.resources.fields import kinds
+from mcp_django.bridge.resources.fields import kinds, parsing
 from mcp_django.bridge.resources.fields.kinds import Kind
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse, steps_to_column
 from mcp_django.conf import get_conf, kept_with_settings
@@ -34,16 +34,28 @@ from mcp_django.types import AnyField
 #: since what they override changes no value.
 KNOWN: Mapping[str, str | None] = {
     "colorfield.fields.ColorField": None,
+    "django_date_extensions.fields.ApproximateDateField": "approximate date",
     "django_ckeditor_5.fields.CKEditor5Field": "text",
     "django_countries.fields.CountryField": "text",
     "django_fsm.FSMFieldMixin": None,
     "djmoney.models.fields.CurrencyField": None,
-    "djmoney.models.fields.MoneyField": "decimal",
+    "djmoney.models.fields.MoneyField": None,
     "easy_thumbnails.fields.ThumbnailerField": None,
     "easy_thumbnails.fields.ThumbnailerImageField": None,
+    "filer.fields.multistorage_file.MultiStorageFileField": None,
     "imagekit.models.fields.ProcessedImageField": None,
     "jsonfield.fields.JSONCharField": "json",
     "jsonfield.fields.JSONField": "json",
+    "localflavor.au.models.AUBusinessNumberField": None,
+    "localflavor.au.models.AUCompanyNumberField": None,
+    "localflavor.au.models.AUTaxFileNumberField": None,
+    "localflavor.br.models.BRCNPJField": None,
+    "localflavor.es.models.ESIdentityCardNumberField": None,
+    "localflavor.generic.models.BICField": None,
+    "localflavor.nl.models.NLZipCodeField": None,
+    "machina.models.fields.ExtendedImageField": None,
+    "machina.models.fields.MarkupTextField": None,
+    "markupfield.fields.MarkupField": None,
     "model_utils.fields.MonitorField": None,
     "model_utils.fields.SplitField": "text",
     "model_utils.fields.StatusField": None,
@@ -53,6 +65,9 @@ KNOWN: Mapping[str, str | None] = {
     "oscar.models.fields.UppercaseCharField": "text",
     "parler.fields.TranslationsForeignKey": None,
     "phonenumber_field.modelfields.PhoneNumberField": "text",
+    "smart_selects.db_fields.ChainedForeignKey": None,
+    "smart_selects.db_fields.GroupedForeignKey": None,
+    "smart_selects.db_fields.IntrospectiveFieldMixin": None,
     "stdimage.models.JPEGField": None,
     "stdimage.models.StdImageField": None,
     "timezone_field.fields.TimeZoneField": "text",
@@ -157,6 +172,19 @@ NAMED: Mapping[str, Kind] = {
         kinds.DATETIME, kinds.TIME, kinds.DURATION, kinds.UUID, kinds.DATA, kinds.FILE,
     )
 }  # fmt: skip
+
+
+def _read_approximate_date(field: AnyField, value: Any) -> str:
+    # The class itself refuses what is no date. What it takes is stored as it is.
+    return str(column_of(field).get_prep_value(parsing.read_text(field, value)))
+
+
+#: Of django-date-extensions: a text in which a month or a day of 00 is not known, so that texts sort as dates do.
+_APPROXIMATE_DATE = Kind(
+    "approximate date", {"type": "string", "description": "As 2021-03-00, where 00 is a day or a month not known."},
+    kinds.DURATION.lookups, _read_approximate_date, lambda value: value if isinstance(value, str) else repr(value),
+    json_types=frozenset({str, type(None)}),
+)  # fmt: skip
 #: What converts a value of an unknown class first, for kinds that would leave it as it is.
 _MADE: Mapping[Kind, Callable[[Any], Any]] = {kinds.INTEGER: int, kinds.NUMBER: float}
 
@@ -214,7 +242,34 @@ def _doubt(field: AnyField, base: type[Any]) -> str:
     """Why a field may hold other values than those of the class ``base`` that it is made from, or secrets."""
     if is_named_as_secret(field, base):
         return f"is a {type(field).__name__}, a class that is named as if its values were secrets"
-    return next((_strange(field, difference) for difference in differences(field, base)), "")
+    found = list(differences(field, base))
+    if not found or (kinds.KINDS.get(base) is kinds.TEXT and _MARKED_UP.issuperset(found) and _is_marked_up(field)):
+        return ""
+    return _strange(field, found[0])
+
+
+#: What a field of marked-up text overrides.
+_MARKED_UP = frozenset({"contribute_to_class", "get_db_prep_value", "get_prep_value", "to_python"})
+
+
+def _is_marked_up(field: AnyField) -> bool:
+    """Whether objects have the stored text of the field as ``raw`` of what renders it, as in django-markupfield."""
+    with suppress(Exception):  # A class may raise anything for a row that is not whole.
+        row = models.Model.__new__(field.model)
+        vars(row).update({one.attname: None for one in field.model._meta.concrete_fields}, **{field.attname: _PROBE})
+        found = getattr(row, field.attname)
+        return (
+            found is not _PROBE
+            and found.raw == _PROBE
+            and all(
+                field.get_db_prep_value(value, connections["default"], prepared=False) == _PROBE
+                for value in (found, _PROBE)
+            )
+        )
+    return False
+
+
+_PROBE = "*a* text"
 
 
 def _strange(field: AnyField, difference: str) -> str:
@@ -223,7 +278,7 @@ def _strange(field: AnyField, difference: str) -> str:
 
 def _kind_of_class(cls: type[Any], field: AnyField, *, named: bool) -> Kind | None:
     name = KNOWN.get(path_of(cls))
-    kind = kinds.KINDS.get(cls) or _declared().get(cls) or (_of_package(NAMED[name]) if name else None)
+    kind = kinds.KINDS.get(cls) or _declared().get(cls) or (_of_package(name) if name else None)
     return kind or _kind_on_postgresql(cls, field, named=named)
 
 
@@ -237,9 +292,9 @@ def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind
 
 
 @cache
-def _of_package(kind: Kind) -> Kind:
+def _of_package(name: str) -> Kind:
     """The kind of a class in ``KNOWN``: what it stores is no secret either, so a search may look for parts of it."""
-    return replace(converted(kind), searchable=True)
+    return _APPROXIMATE_DATE if name == _APPROXIMATE_DATE.name else replace(converted(NAMED[name]), searchable=True)
 
 
 @kept_with_settings

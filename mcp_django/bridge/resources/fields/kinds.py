@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -118,6 +119,16 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _write_text(value: Any) -> str:
+    """A text. The text fields of some packages give an object that renders it, and has it as ``raw``."""
+    return value if type(value) is str else str(getattr(value, "raw", value))
+
+
+def _write_decimal(value: Any) -> str:
+    """A decimal, or the amount of an object of djmoney."""
+    return format(value if type(value) is Decimal else getattr(value, "amount", value), "f")
+
+
 def _write_integer(value: int) -> int | str:
     return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
 
@@ -192,7 +203,7 @@ BOOLEAN = Kind(
     "boolean", {"type": "boolean"}, _EXACT, read_boolean, bool, json_types=frozenset({bool, type(None)}),
 )  # fmt: skip
 TEXT = Kind(
-    "text", {"type": "string"}, _TEXT, read_text, str, long=True, json_types=frozenset({str, type(None)}),
+    "text", {"type": "string"}, _TEXT, read_text, _write_text, long=True, json_types=frozenset({str, type(None)}),
 )  # fmt: skip
 ADDRESS = Kind(
     "ip address", {"type": "string"}, (*_EXACT, "startswith"), read_address, str, readers={"startswith": read_text},
@@ -200,7 +211,7 @@ ADDRESS = Kind(
 NUMBER = Kind(
     "number", {"type": "number"}, _ORDERED, read_number, _same, json_types=frozenset({float, type(None)}),
 )  # fmt: skip
-DECIMAL = Kind("decimal", {"type": "string"}, _ORDERED, read_decimal, lambda value: format(value, "f"))
+DECIMAL = Kind("decimal", {"type": "string"}, _ORDERED, read_decimal, _write_decimal)
 DATE = Kind(
     "date", {"type": "string", "format": "date"}, (*_ORDERED, *_DATE_PARTS), read_date,
     lambda value: value.isoformat(), readers=_DATE_READERS,

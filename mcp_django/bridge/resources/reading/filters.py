@@ -284,7 +284,8 @@ class _FilterReader:
         ):
             allowed = [*column.kind.lookups, *(related[0].columns if related is not None else ())]
             what = f"lookup of {head}" if related is None else f"lookup or field of {head}"
-            return self._wrong(where, unknown_name(what, lookup, allowed), value)
+            why = f" {column.converted_by}." if column.converted_by else ""
+            return self._wrong(where, unknown_name(what, lookup, allowed) + why, value)
         try:
             read = self._value(column, lookup, value)
         except ValidationError as error:

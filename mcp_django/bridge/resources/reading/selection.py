@@ -230,6 +230,8 @@ def _not_orderable(rights: ModelRights, name: str) -> str:
         found = next((path for inner in related.orderable if _can_order(rights, path := f"{head}__{inner}")), None)
         if found is not None:
             return f"rows are not ordered by {head}. Did you mean {found}?"
+    if column is not None and column.converted_by:
+        return f"{column.converted_by}, and rows cannot be ordered by it."
     counts = [f"{relation}__count" for relation in rights.relations]
     computed = (name for name, computed in rights.computed.items() if computed.order)
     allowed = [*rights.orderable, *computed, *counts]

@@ -38,8 +38,8 @@ class Control:
                 self.values = list(self.options or ())[:1] if value else []
             case _:
                 self.values = list(map(str, value)) if isinstance(value, list) else [str(value)]
-                # Options that are fetched while a person types are not in the page.
-                if self.options is not None and "admin-autocomplete" not in self.classes:
+                # Options that are fetched while a person types, or before, are not in the page.
+                if self.options and "admin-autocomplete" not in self.classes:
                     assert set(self.values) <= set(self.options), (self.values, self.options)
 
 

@@ -10,6 +10,7 @@ from django import forms
 from django.contrib import admin
 from django.utils.html import format_html
 
+from mcp_django.bridge.writes.form_data import FormData
 from tests.bridge.writes.lab.conftest import Lab
 from tests.bridge.writes.lab.models import Meeting
 
@@ -101,6 +102,53 @@ def test_a_moment_of_two_inputs_is_set(lab: Lab) -> None:
     )
 
     assert made.of(Meeting)[0]["begins"] == MOMENT
+
+
+class FilledByScript(forms.Textarea):
+    """Shows an empty text, which a script fills from beside it."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
+        text = '<textarea name="{}"></textarea><script>area.value = "{}"</script>'
+        return format_html(text, name, value or "")
+
+
+class LoadedByScript(forms.SelectMultiple):
+    """Shows a list without options, which a script loads."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
+        return format_html('<select name="{}" multiple data-chosen="{}"></select>', name, value)
+
+
+class WrittenOnly(forms.PasswordInput):
+    """Shows nothing of what is stored, and a script that does not fill it in."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> Any:
+        return format_html('<input type="password" name="{}"><script>meter()</script>', name)
+
+
+def test_inputs_that_a_script_fills_are_sent_as_they_are_filled(lab: Lab, meeting: Meeting) -> None:
+    class Form(MeetingForm):
+        colour = forms.CharField(required=False, widget=FilledByScript)
+        tags = WordsField(required=False, choices=[("a", "A"), ("b", "B"), ("c", "C")], widget=LoadedByScript)
+
+    lab.admin(Meeting, form=Form, fields=["name", "colour", "tags"])
+    before = Meeting.objects.values().get()
+
+    made = lab.same(
+        Meeting, meeting, values={"name": "Lunch"}, typed={"name": "Lunch", "colour": "green", "tags": ["a", "c"]}
+    )
+
+    assert made.of(Meeting) == [{**before, "name": "Lunch"}]
+
+
+def test_an_input_that_shows_nothing_of_what_is_stored_is_sent_empty() -> None:
+    class Form(forms.Form):
+        pin = forms.CharField(widget=WrittenOnly)
+
+    data = FormData()
+    data.write(Form()["pin"], "4711")
+
+    assert data.values == {"pin": [""]}
 
 
 #: What an agent gives, what a person types, and what is stored.
