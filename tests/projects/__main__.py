@@ -19,6 +19,7 @@ PROJECTS = {
     "oscar": "django-oscar",
     "packages": "three dozen packages in one project, on PostgreSQL",
     "popular": "wagtail, allauth and a dozen packages beside them",
+    "shapes": "the shapes of four sites' admins, each as a small app",
     "tenants": "a project whose middleware chooses the tenant in each of four ways, on each server",
     "writing": "changes by the ModelAdmins of packages, made by a person and by an agent",
 }
@@ -28,7 +29,7 @@ RUNNERS = {
     "writing": ["tests.projects.writing.run"],
 }
 #: Projects that need no package beside those of the main environment.
-_IN_MAIN = ("django_tests", "tenants")
+_IN_MAIN = ("django_tests", "shapes", "tenants")
 
 
 def compare(name: str) -> bool:

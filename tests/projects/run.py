@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 #: The ModelAdmins of each project whose forms are compared, at least: fewer would be a mistake of the comparison.
-FEWEST = {"django_tests": 150, "oscar": 60, "packages": 125, "popular": 30}
+FEWEST = {"django_tests": 150, "oscar": 60, "packages": 125, "popular": 30, "shapes": 30}
 
 #: The projects of which is told how much of their change pages is in pages of rows.
-MEASURED = ("packages",)
+MEASURED = ("packages", "shapes")
 
 
 def main() -> int:
