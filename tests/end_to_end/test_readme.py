@@ -260,7 +260,8 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
                     found.uri_template for found in (await client.list_resource_templates()).resource_templates
                 ],
                 "label": [
-                    block.type for block in (await client.call_tool("label", {"city": "Ulm", "box": "7"})).content
+                    block.type
+                    for block in (await client.call_tool("label", {"city": "Ulm", "street": "Box 7"})).content
                 ],
                 "postage": await call("postage", country="DE"),
                 "listing": await client.call_tool("list_orders", progress_callback=note_line),

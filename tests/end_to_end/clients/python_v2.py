@@ -134,7 +134,9 @@ async def grpc_client(address: str, token: str) -> AsyncIterator[Any]:
                 async for one in sent:
                     value = one.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
                     await call.write(protobuf.message_of(value))
-            await call.done_writing()
+            # The call may have ended meanwhile: on a busy machine its cancellation comes first.
+            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+                await call.done_writing()
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(read())
