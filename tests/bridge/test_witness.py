@@ -302,6 +302,36 @@ def test_who_may_change_sees_as_in_the_admin(db: None, declared: Declared) -> No
     assert "notes" in columns(stranger)
 
 
+def test_the_rows_are_asked_for_once_though_their_class_is_looked_at(root: DirectPeer, declared: Declared) -> None:
+    asked = []
+
+    def get_queryset(self: Any, request: Any) -> Any:
+        asked.append(list(Airport.objects.values_list("pk", flat=True)))
+        return Admin.get_queryset(self, request)
+
+    hooks = {
+        "get_fieldsets": lambda self, request, obj=None: [(None, {"fields": ["number", "notes"]})],
+        "get_readonly_fields": lambda self, request, obj=None: [],
+        "has_view_permission": lambda self, request, obj=None: True,
+    }
+    declared.admin(Flight, flight_admin(get_queryset=get_queryset, **hooks))
+
+    for _ in range(2):
+        found = root.call("find_records", model="flights.flight", filter={"notes": ""})
+        assert found["structuredContent"]["columns"] == ["id", "number", "notes"]
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("rows", "more"), [(lambda rows: rows, ["notes"]), (lambda rows: 1 / 0, [])])
+def test_rows_whose_class_cannot_be_looked_at_are_of_any(
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture, rows: Any, more: list[str]
+) -> None:
+    hooks = {"get_fieldsets": lambda self, request, obj=None: [(None, {"fields": ["number", "notes"]})]}
+    declared.admin(Flight, flight_admin(get_queryset=lambda self, request: rows(Flight.objects), **hooks))
+
+    assert columns(root, "flights.flight") == [*LIST, *more]
+
+
 def test_asking_leaves_no_trace(root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[type] = []
 

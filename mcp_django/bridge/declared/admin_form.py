@@ -6,8 +6,8 @@ that their fields are known for one object at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, partial
@@ -31,7 +31,7 @@ from mcp_django.bridge.declared.witness import (
 )
 from mcp_django.core.compat.admin import model_admins, names_in_fieldsets
 from mcp_django.core.compat.queries import is_iterated_by_django
-from mcp_django.core.hooks import hook_of, is_defined_in
+from mcp_django.core.hooks import call_hook, hook_of, is_defined_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -92,6 +92,9 @@ _PERMISSIONS_IN_FORM = ("has_change_permission", "has_add_permission", "has_dele
 
 #: Their pages show the form of another ModelAdmin, that of the object's own class.
 _WITHOUT_FORM = frozenset({"polymorphic.admin.parentadmin"})
+
+#: Where a request keeps rows until they are read.
+_ROWS = "_mcp_rows"
 
 _declared: WeakSet[Any] = WeakSet()
 
@@ -391,17 +394,20 @@ def _names_in_form(
 
 def _form_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
     naming, making = (hooks_by_object(admin, names) for names in (_NAMING, _MAKING_FIELDS))
-    obj, readonly = _object_for(admin), None
+    readonly = None
     with suppress(Depends):
-        by_object = hooks_by_object(admin, ("get_readonly_fields",))
-        readonly = _asked(admin, request, _readonly_of) if by_object else _readonly_of(admin, request, obj)
+        if hooks_by_object(admin, ("get_readonly_fields",)):
+            readonly = _asked(admin, request, _readonly_of)
+        else:
+            is_djangos = hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
+            readonly = _readonly_of(admin, request, None if is_djangos else _object_for(admin))
     try:
         is_editable = not (naming or making) or _may_be_edited(admin, request)
         if naming:
             ask = partial(_page_names, readonly=readonly, is_editable=is_editable)
             names = _asked(admin, request, ask)
         else:
-            names = _names_in_form(admin, request, readonly, obj, _NAMING)
+            names = _names_in_form(admin, request, readonly, _object_for(admin), _NAMING)
         if making and is_editable:
             listed = _listed(admin, request) if isinstance(admin, ModelAdmin) else ()
             ask = partial(_with_field, names=names, but={*listed, *(readonly or ())})
@@ -493,10 +499,45 @@ def _asked(
 
 def _has_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
     """Whether all objects are of the model's own class."""
+    if not makes_rows(page.model):
+        return False
     manager = page.model._default_manager
     if type(manager) is models.Manager and hook_of(page, "get_queryset") is BaseModelAdmin.get_queryset:
-        return makes_rows(page.model)
-    return makes_rows(page.model) and is_iterated_by_django(page.get_queryset(request))
+        return True
+    return _kept(page, request, "class", lambda: _lists_one_class(page, request))
+
+
+def _lists_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
+    nothing: Any = None
+    rows = call_hook(partial(page.get_queryset, request), nothing, type(page), "get_queryset")
+    if rows is not nothing:
+        request.__dict__.get(_ROWS, {})[_key(page, request, "rows")] = page, rows
+    return _are_of_one_class(rows)
+
+
+def _are_of_one_class(rows: Any) -> bool:
+    if isinstance(rows, models.Manager):
+        rows = rows.all()
+    return isinstance(rows, models.QuerySet) and is_iterated_by_django(rows)
+
+
+@contextmanager
+def only_reading(request: HttpRequest) -> Iterator[None]:
+    """Nothing is written meanwhile: rows that were made to look at their class are those that are read."""
+    vars(request)[_ROWS] = {}
+    try:
+        yield
+    finally:
+        del vars(request)[_ROWS]
+
+
+def rows_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> models.QuerySet[Any]:
+    """The ``get_queryset`` of a ModelAdmin, which may ask the database: it is not asked a second time to read rows."""
+    _, made = request.__dict__.get(_ROWS, {}).pop(_key(admin, request, "rows"), (admin, None))
+    rows = admin.get_queryset(request) if made is None else made
+    # Nor to look at their class.
+    _kept(admin, request, "class", lambda: _are_of_one_class(rows))
+    return rows
 
 
 @lru_cache(maxsize=1_000)
@@ -508,14 +549,18 @@ def _keeps_object(cls: type[BaseModelAdmin[Any]]) -> bool:
 
 def _kept(owner: Any, request: HttpRequest, what: str, find: Callable[[], T]) -> T:
     """What was found out for this request, once."""
-    used, supposed = getattr(request, "used_tool", ""), getattr(request, "supposed", None) is not None
     kept: dict[Any, Any] = request.__dict__.setdefault("_mcp_asked", {})
-    # The owner itself, so that its number is not given to another one.
-    key = (id(owner), what, used, supposed, get_language())
+    key = _key(owner, request, what)
     if key not in kept:
+        # With the owner itself, so that its number is not given to another one.
         kept[key] = owner, find()
     found: T = kept[key][1]
     return found
+
+
+def _key(owner: Any, request: HttpRequest, what: str) -> Any:
+    used, supposed = getattr(request, "used_tool", ""), getattr(request, "supposed", None) is not None
+    return id(owner), what, used, supposed, get_language()
 
 
 def _asks_django_alone(admin: BaseModelAdmin[Any]) -> bool:

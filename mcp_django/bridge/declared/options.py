@@ -19,6 +19,7 @@ from mcp_django.bridge.declared.admin_form import (
     is_independent,
     may_view,
     paths_in_list,
+    rows_in_list,
     shown_in_list,
     shown_of_every_object,
     shown_of_object,
@@ -139,7 +140,7 @@ class ModelMCP:
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         """The rows that the request's user may see; everything that reads rows starts here."""
         if self.model_admin is not None:
-            return self.model_admin.get_queryset(request)
+            return rows_in_list(self.model_admin, request)
         return self.model._default_manager.get_queryset()
 
     # Fields of a row.

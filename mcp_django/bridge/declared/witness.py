@@ -194,15 +194,16 @@ _registered: WeakKeyDictionary[Any, Mapping[str, Any]] = WeakKeyDictionary()
 
 def remember(owner: Any) -> Mapping[str, Any]:
     """Note what an owner has in it, now that it is registered. What comes later may be of one object."""
-    return _registered.setdefault(owner, dict(vars(owner)))
+    known = _registered.get(owner)
+    return _registered.setdefault(owner, dict(vars(owner))) if known is None else known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Watch:
     """What is noted of an object: each attribute that is set or is not there, and these."""
 
     notes: _Notes
-    hidden: Container[str]
+    hidden: Container[str] = ()
     #: Names that are read from the original, which is not watched.
     unwatched: Container[str] = ()
     original: Any = None
@@ -211,6 +212,8 @@ class _Watch:
 def _watched_owner(owner: Any, notes: _Notes) -> Any:
     known, own = remember(owner), vars(owner)
     kept = {name: value for name, value in own.items() if known.get(name, notes) is value}
+    if len(kept) == len(own):
+        return _watched(type(owner), kept, _Watch(notes))
     # What a property keeps is computed once more, by what is watched.
     hidden = {name for name in own.keys() - kept if not isinstance(getattr(type(owner), name, None), cached_property)}
     return _watched(type(owner), kept, _Watch(notes, hidden))

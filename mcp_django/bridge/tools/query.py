@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.permissions import check_scopes
 from mcp_django.bridge.completion import Completion
+from mcp_django.bridge.declared.admin_form import only_reading
 from mcp_django.bridge.resources import annotating, rules
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery, Mistakes
@@ -156,7 +157,7 @@ class QueryTool(BaseTool):
         mistakes = Mistakes()
         rights = self._rights(exchange.request)
         mistakes.errors += map(partial(self.explained, rights), self._input.errors(arguments))
-        with splitting.explained(rights, arguments), mistakes:
+        with only_reading(exchange.request), splitting.explained(rights, arguments), mistakes:
             if not mistakes.errors:
                 self._note(exchange, rights, arguments)
                 return self.answer(exchange, rights, arguments)
