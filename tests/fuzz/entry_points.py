@@ -358,4 +358,4 @@ def ping(token: str | None) -> Sending:
     headers = [
         *authorization(token), ("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream"),
     ]  # fmt: skip
-    return Sending(headers=headers, body=b'{"jsonrpc": "2.0", "id": "probe", "method": "ping"}')
+    return Sending(headers=headers, body=b'{"jsonrpc": "2.0", "id": "ping", "method": "ping"}')

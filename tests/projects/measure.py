@@ -12,7 +12,9 @@ from django.contrib.admin import ModelAdmin
 from mcp_django.bridge.declared.admin_form import has_form
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory
+from mcp_django.test import MCPClient
 from mcp_django.types import JSON
+from tests.projects.cells import Cell, cells
 from tests.projects.rendered import Browser
 from tests.projects.rows import Factory, key_of
 
@@ -32,6 +34,9 @@ class Measure:
     shown: set[str] = field(default_factory=set)
     #: Those that are in no page of rows, by the reason.
     missing: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    #: How many cells of lists are answered, and those that are answered otherwise than they are rendered.
+    cells: int = 0
+    otherwise: list[Cell] = field(default_factory=list)
     #: The models that have a page, and those whose pages fail.
     models: int = 0
     failed: list[str] = field(default_factory=list)
@@ -42,6 +47,10 @@ class Measure:
         yield f"{who}: {self.models} models, {len(self.shown)} fields on their change pages, {missing} missing"
         if self.failed:
             yield f"    pages that fail: {', '.join(dict.fromkeys(self.failed))}"
+        if self.cells:
+            share = 1 - len(self.otherwise) / self.cells
+            yield f"    {self.cells} cells of lists, {share:.1%} of them as rendered"
+            yield from (f"        {name}: {value!r:.80} for {text!r:.80}" for name, value, text in self.otherwise)
         for reason, names in sorted(self.missing.items(), key=lambda item: (-len(item[1]), item[0])):
             more = ", …" if len(names) > _EXAMPLES else ""
             yield f"    {len(names):4} {reason}: {', '.join(names[:_EXAMPLES])}{more}"
@@ -51,12 +60,16 @@ def measure(site: MCPSite, user: Any, factory: Factory) -> Measure:
     """Look at the change page of the rows of each model."""
     [admin_site] = site.admin_sites
     browser, found, here = Browser(admin_site, user), Measure(), inventory.build(site, user)
+    agent = MCPClient(user, ["read"], site=site)
     for model in sorted(site.model_admins, key=lambda model: model._meta.label_lower):
         if model._meta.app_label in _NOT_MEASURED:
             continue
         shown = browser.look_at(model, [key_of(row) for row in factory.rows_of(model)])
         names = set().union(*shown.forms.values())
         found.models += bool(shown.forms)
+        for cell, is_as_rendered in cells(site.model_admins[model], browser, agent):
+            found.cells += 1
+            found.otherwise += [] if is_as_rendered else [cell]
         found.failed += [f"{model._meta.label_lower} ({why})" for why in shown.failed]
         for name in sorted(names - {"__str__"}):
             found.shown.add(f"{model._meta.label_lower}.{name}")

@@ -169,13 +169,13 @@ class Browser:
                 names = _in_markup(page.inlined.get((inline.formset.prefix, index), set()), _names_in(form))
                 rows.setdefault(key_of(form.original), set()).update(names)
 
-    def _url(self, model: Model, view: str, *keys: str) -> str:
+    def url(self, model: Model, view: str, *keys: str) -> str:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}_{view}"
         return reverse(name, args=[quote(key) for key in keys], current_app=self.admin_site.name)
 
     def _linked(self, model: Model, page: Page) -> Iterator[str]:
         """The rows that a changelist without checkboxes links to."""
-        beginning = self._url(model, "changelist")
+        beginning = self.url(model, "changelist")
         for link in page.links:
             found = re.match(re.escape(beginning) + r"(.+)/change/", link)
             if found is not None:
@@ -183,7 +183,7 @@ class Browser:
 
     def _get(self, shown: Shown, model: Model, view: str, *keys: str) -> tuple[Page | None, dict[str, Any]]:
         try:
-            url = self._url(model, view, *keys)
+            url = self.url(model, view, *keys)
         except NoReverseMatch:
             return None, {}  # The ModelAdmin has no such page.
         response: Any = self.client.get(url)

@@ -528,7 +528,7 @@ def only_reading(request: HttpRequest) -> Iterator[None]:
     try:
         yield
     finally:
-        del vars(request)[_ROWS]
+        vars(request).pop(_ROWS, None)
 
 
 def rows_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> models.QuerySet[Any]:
