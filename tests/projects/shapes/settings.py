@@ -9,4 +9,5 @@ INSTALLED_APPS = [
     "tests.projects.shapes.releases",
     "tests.projects.shapes.watching",
 ]
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "tests.projects.shapes.backend.RowPermissions"]
 ROOT_URLCONF = "tests.projects.shapes.urls"

@@ -101,7 +101,23 @@ class ProjectAdmin(Admin):
         return format_html("<a href='{}'>Show Checks</a>", reverse("page", args=[obj.code]))
 
 
-admin.site.register(models.Check, list_display=["project", "name", "filter_body"])
+@admin.register(models.Check)
+class CheckAdmin(Admin):
+    """Staff without the permission on the model may have it on single rows."""
+
+    list_display = ["project", "name", "filter_body"]
+
+    def has_module_permission(self, request: Any) -> bool:
+        return True
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or super().has_view_permission(request) or request.user.has_perm("watching.view_check", obj)
+
+    def get_queryset(self, request: Any) -> Any:
+        found = super().get_queryset(request)
+        if super().has_view_permission(request):
+            return found
+        return found.filter(pk__in=[row.pk for row in found if self.has_view_permission(request, row)])
 
 
 class KnownPages(Paginator):  # type: ignore[type-arg]
