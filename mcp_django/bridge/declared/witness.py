@@ -65,10 +65,8 @@ class _Notes:
     functions: frozenset[str] = frozenset()
 
     def look(self) -> NoReturn:
-        self.looked, self.functions = (
-            True,
-            frozenset(frame.f_code.co_qualname for frame, _ in walk_stack(currentframe())),
-        )
+        self.looked = True
+        self.functions = frozenset(frame.f_code.co_qualname for frame, _ in walk_stack(currentframe()))
         raise Looked
 
 

@@ -55,10 +55,13 @@ class Operand:
 def currencies_of(columns: Iterable[Column]) -> Iterator[str]:
     """The paths of the fields with the currencies of amounts, where an amount may have one of several."""
     for column in columns:
-        model = column.field.model
-        beside = partners(model).get(column.field.name)
-        if beside is not None and len(getattr(model._meta.get_field(beside), "choices", None) or "..") > 1:
-            yield f"{column.name.removesuffix(column.field.name)}{beside}"
+        field: Any = column.field
+        beside = partners(field.model).get(field.name)
+        if beside is None:
+            continue
+        choices = field.model._meta.get_field(beside).choices
+        if choices is None or len(choices) > 1:
+            yield f"{column.name.removesuffix(field.name)}{beside}"
 
 
 def of_column(column: Column) -> Operand:

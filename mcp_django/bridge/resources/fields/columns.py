@@ -106,10 +106,10 @@ class Column:
     @property
     def converted_by(self) -> str:
         """Why its values are compared only as a whole, where its class is the reason; else empty."""
+        if not self.kind.converted:
+            return ""
         name = type(column_of(self.field)).__name__
-        return (
-            f"{self.name} is a {name}, a class that may store other values than it shows" if self.kind.converted else ""
-        )
+        return f"{self.name} is a {name}, a class that may store other values than it shows"
 
     @property
     def is_plain(self) -> bool:

@@ -34,9 +34,9 @@ from mcp_django.types import AnyField
 #: since what they override changes no value.
 KNOWN: Mapping[str, str | None] = {
     "colorfield.fields.ColorField": None,
-    "django_date_extensions.fields.ApproximateDateField": "approximate date",
     "django_ckeditor_5.fields.CKEditor5Field": "text",
     "django_countries.fields.CountryField": "text",
+    "django_date_extensions.fields.ApproximateDateField": "approximate date",
     "django_fsm.FSMFieldMixin": None,
     "djmoney.models.fields.CurrencyField": None,
     "djmoney.models.fields.MoneyField": None,
