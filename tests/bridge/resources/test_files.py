@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
+from django.core.files.storage import FileSystemStorage, default_storage
 from django.db import connection
+from django.db.models.fields.files import FieldFile
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -194,6 +196,29 @@ def test_a_file_that_is_gone_is_absent(root: DirectPeer, media: Path) -> None:
     (media / document.upload.name).unlink()
 
     assert reason_of(root, "db://shop/document/x/upload") == "RESOURCE_NOT_FOUND"
+
+
+class ByRow(FieldFile):
+    """The file of a row lies where the row says, as those of filer do."""
+
+    def __init__(self, instance: Any, field: Any, name: Any) -> None:
+        super().__init__(instance, field, name)
+        self.storage = FileSystemStorage(Path(settings.MEDIA_ROOT) / instance.pk)
+
+
+def test_a_file_is_read_from_the_storage_of_its_row(
+    root: DirectPeer, declared: Declared, media: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one may hold another file of that name."""
+    monkeypatch.setattr(Document._meta.get_field("upload"), "attr_class", ByRow)
+    declared.close()
+    declared.model(Document, fields=["upload"])
+    for folder, content in ((".", b"of all"), ("A1", b"of the row")):
+        (media / folder).mkdir(exist_ok=True)
+        (media / folder / "a.txt").write_bytes(content)
+    Document.objects.create(pk="A1", upload="a.txt")
+
+    assert contents_of(root, "db://shop/document/A1/upload")["text"] == "of the row"
 
 
 def test_a_storage_that_fails_says_nothing_of_why(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import mimetypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import SuspiciousFileOperation
+from django.db.models.fields.files import FieldFile, ImageFieldFile
 from django.db.models.functions import Length
 
 from mcp_django.bridge.resources import function
 from mcp_django.bridge.resources.fields.kinds import BINARY
+from mcp_django.bridge.resources.fields.unreadable import fetch_instances
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.conf import get_conf
@@ -18,7 +20,7 @@ from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import InternalError, LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON, AnyField
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.uris import Target
@@ -63,14 +65,22 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
         content = bytes(stored[0])
         _check_size(len(content))  # A class of the project's may have stored less.
         return function.contents(uri, _BYTES, content)
-    read = _read_stored(column.field, stored[0], f"{rights.label}.{column.name}")
+    read = _read_stored(_storage(rights, target.key, column.field), stored[0], f"{rights.label}.{column.name}")
     return None if read is None else _contents(uri, stored[0], read)
 
 
-def _read_stored(field: AnyField, name: str, where: str) -> bytes | None:
+def _storage(rights: ModelRights, key: str, field: Any) -> Any:
+    """The storage of a file: that of the field, or the one that a class of its own chooses by the row."""
+    if field.attr_class in (FieldFile, ImageFieldFile):
+        return field.storage
+    [row] = fetch_instances(rights.instances([key])) or [None]
+    return field.storage if row is None else getattr(row, field.attname).storage
+
+
+def _read_stored(storage: Any, name: str, where: str) -> bytes | None:
     limit = get_conf().MAX_FILE_BYTES
     try:
-        with field.storage.open(name, "rb") as file:  # type: ignore[attr-defined]
+        with storage.open(name, "rb") as file:
             _check_size(file.size)
             content: bytes = file.read(limit + 1)
     except FileNotFoundError:
