@@ -23,7 +23,7 @@ _EXAMPLES = 10
 #: What ends a reason.
 _ENDS = ("; ", ", so only", ", and is not named")
 #: Apps whose models are no part of what is measured: they are in each project.
-_NOT_MEASURED = frozenset(("admin", "auth", "contenttypes", "mcp_django", "sessions"))
+NOT_MEASURED = frozenset(("admin", "auth", "contenttypes", "mcp_django", "sessions"))
 
 
 @dataclass
@@ -62,7 +62,7 @@ def measure(site: MCPSite, user: Any, factory: Factory) -> Measure:
     browser, found, here = Browser(admin_site, user), Measure(), inventory.build(site, user)
     agent = MCPClient(user, ["read"], site=site)
     for model in sorted(site.model_admins, key=lambda model: model._meta.label_lower):
-        if model._meta.app_label in _NOT_MEASURED:
+        if model._meta.app_label in NOT_MEASURED:
             continue
         shown = browser.look_at(model, [key_of(row) for row in factory.rows_of(model)])
         names = set().union(*shown.forms.values())

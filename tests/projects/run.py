@@ -133,9 +133,11 @@ def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str]
 
 def _measures(sites: list[MCPSite], factory: Factory) -> Iterator[str]:
     """How much a superuser sees, and a user who may view each model and change none."""
+    from tests.projects.deeds import deeds
     from tests.projects.measure import measure
 
     for site in sites:
+        yield from [f"{site.name}, what a superuser may do", *deeds(site, _people(site)["root"], factory)]
         viewer = _user("viewer", site.model_admins)
         yield from measure(site, _people(site)["root"], factory).lines(f"{site.name}, a superuser")
         yield from measure(site, viewer, factory).lines(f"{site.name}, a user with permissions to view")
