@@ -297,7 +297,7 @@ def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
 class EveryForm:
     """What the page of every object of a model shows, for one request."""
 
-    #: Names in the form. None where a hook decides by the object.
+    #: Names in the form. Empty where a hook decides by the object.
     names: Sequence[str] = ()
     #: Names that nobody may edit.
     readonly: Sequence[str] = ()

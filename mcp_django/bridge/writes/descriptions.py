@@ -11,7 +11,6 @@ from django.utils.html import strip_tags
 
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
@@ -73,10 +72,11 @@ def _inline(inline: WritableInline) -> JSON:
 
 
 def _fields(form: WritableForm, *, is_new: bool) -> dict[str, JSON]:
-    return {name: _field(one, is_new=is_new) for name, one in form.fields.items()}
+    fields = form.fields.items()
+    return {name: _field(one, is_new=is_new, currency=form.currency_beside(name)) for name, one in fields}
 
 
-def _field(one: WritableField, *, is_new: bool) -> JSON:
+def _field(one: WritableField, *, is_new: bool, currency: str) -> JSON:
     field: Any = one.bound.field
     described = _schema(one, field)
     if is_new and one.bound.initial not in (None, "", []):
@@ -85,10 +85,9 @@ def _field(one: WritableField, *, is_new: bool) -> JSON:
         described["required"] = True
     described |= title_of(one.name, _plain(field.label or ""))
     said = [_plain(field.help_text), *([f"One of {one.related.label}: find_records finds it."] if one.related else [])]
-    if currencies := values.currencies_of(one):
-        beside = partners(one.field.model)[one.name]  # type: ignore[union-attr]
-        listed = f": {', '.join(currencies)}" if len(currencies) <= _MAX_CHOICES else ""
-        said.append(f"Its currency is {beside}{listed}.")
+    if currency and (choices := values.currencies_of(one)):
+        listed = f": {', '.join(choices)}" if len(choices) <= _MAX_CHOICES else ""
+        said.append(f"Its currency is {currency}{listed}.")
     if text := " ".join(filter(None, [*said, described.pop("description", "")])):
         described["description"] = text
     return described

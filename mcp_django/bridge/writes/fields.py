@@ -18,6 +18,7 @@ from django.db import models
 from mcp_django.access.permissions import has_scope
 from mcp_django.bridge.declared.inlines import is_generic
 from mcp_django.bridge.declared.secrets import gives_rights, held_in_form, is_about_rights, is_secret_name
+from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.access import consent_of
 from mcp_django.bridge.writes.form_data import is_disabled
@@ -81,6 +82,11 @@ class WritableForm:
         if field is None or not is_read or self._declared is not None or not gives_rights(field):
             return ""
         return "says what users may do. Agents fill it in where write_fields of a ModelMCP names it."
+
+    def currency_beside(self, name: str) -> str:
+        """The name of the currency in the same field of the form as an amount, if the agent may read it; else empty."""
+        currency = partners(self.rights.model).get(name, "")
+        return currency if currency and self.rights.own_column(currency) is not None else ""
 
     @cached_property
     def withheld(self) -> list[str]:

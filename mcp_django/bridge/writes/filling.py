@@ -107,11 +107,11 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
     mistakes = Mistakes()
     found: dict[str, Any] = {}
     currencies: dict[str, str] = {}
-    amounts = {currency: amount for amount, currency in partners(form.rights.model).items()}
+    amounts = {name: amount for amount in form.fields if (name := form.currency_beside(amount))}
     for name, value in given.items():
         with mistakes:
             one, amount = form.fields.get(name), amounts.get(name, "")
-            if one is None and amount in form.fields:
+            if one is None and amount:
                 # The currency of an amount, which stands in the same field of the form.
                 if not _is_as_shown(form, name, value):
                     currencies[amount] = _read_currency(form.fields[amount], value, f"{place}.{name}")

@@ -84,6 +84,14 @@ def test_amounts_are_summed_up_of_one_currency_alone(root: DirectPeer) -> None:
     assert rows(measures=["count:price"]) == [[1]]
 
 
+def test_a_currency_that_is_not_shown_is_not_named(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Parcel, fields=["price"], exclude=["price_currency"])
+
+    for asked in MIXED:
+        for error in errors_of(root.call("aggregate_records", model="shop.parcel", **asked)):
+            assert "name price_currency" not in error["message"], asked
+
+
 def test_amounts_are_compared_and_ordered_as_decimals(root: DirectPeer) -> None:
     assert found(root, filter={"price__gte": "9.5"}, order_by=["-price"])["structuredContent"]["rows"][0][2] == "9.50"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from django.contrib import admin
 from django.contrib.auth.models import Permission, User
@@ -16,7 +17,7 @@ from django.db import connection
 from djmoney.money import Money
 from simple_history.models import HistoricalRecords
 
-from mcp_django import MCPSite
+from mcp_django import MCPSite, ModelMCP
 from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.test import MCPClient
 from tests.bridge.writes.lab.comparing import Laboratory, Outcome
@@ -470,5 +471,11 @@ def test_an_amount_is_written_with_its_currency(lab: Laboratory) -> None:
             "create_record", model="studio.wardrobe", values={"name": "b", "price": "1.00", "price_currency": "JPY"}
         )
         described = agent.call("describe_form", **about).structured
+        with patch.object(ModelMCP, "get_exclude", return_value=["price_currency"]):
+            values = {"price": "2.00", "price_currency": "USD"}
+            hidden = agent.call("update_record", **about, values=values, raise_on_error=False)
+            form = agent.call("describe_form", **about).structured["fields"]
+    assert "no field 'price_currency'" in hidden.errors[0]["message"]
+    assert "urrency" not in form["price"].get("description", "")
     assert Wardrobe.objects.get(pk=made["id"]).price == Money("1.00", "JPY")
     assert "Its currency is price_currency" in described["fields"]["price"]["description"]

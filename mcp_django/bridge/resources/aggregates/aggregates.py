@@ -226,8 +226,9 @@ class _AggregatePlan:
         """Raises InvalidQuery for amounts that may be of several currencies, which are compared and added like one."""
         for currency in currencies_of(columns):
             if currency not in self._fixed and currency not in (fixed or ()):
-                message = f"its amounts may be of several currencies: name {currency} in group_by or in filter."
-                raise InvalidQuery.one(where, message, name)
+                known = self.rights.column(currency) is not None
+                instead = f": name {currency} in group_by or in filter" if known else ", which are not shown here"
+                raise InvalidQuery.one(where, f"its amounts may be of several currencies{instead}.", name)
 
     def _count_values(self) -> list[_Counted]:
         """Count what the measures compute with, where some rows do not have it."""
