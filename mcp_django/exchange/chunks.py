@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CHUNK_META_KEY = "mcp-django/chunk"
 
 #: A client gets at most 20 chunks a second, beside the last one.
-_INTERVAL_SECONDS = 0.05
+CHUNK_SECONDS = 0.05
 #: What comes sooner is put into one chunk, up to about so many bytes. Then the tool waits.
 _CHUNK_BYTES = 256_000
 #: Room in a notification for everything but its parts.
@@ -186,7 +186,7 @@ class ChunkStream:
 
     def _taken(self) -> None:
         """The transport has taken a chunk."""
-        left = self._sent_at + _INTERVAL_SECONDS - time.monotonic()
+        left = self._sent_at + CHUNK_SECONDS - time.monotonic()
         asyncio.get_running_loop().call_later(max(0.0, left), self._go_on)
 
     def _go_on(self) -> None:

@@ -214,7 +214,7 @@ def test_a_tool_that_has_waited_for_its_client_goes_on(
             yield [number, "a" * 1_000]
 
     # However slowly this machine makes them.
-    monkeypatch.setattr(chunks, "_INTERVAL_SECONDS", 1.0)
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 1.0)
     settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 300_000}
     declared.tool(amany if is_async else many, name="many", read_only=True)
     monkeypatch.setattr(ChunkStream, "_add", add)

@@ -19,6 +19,7 @@ import pytest
 
 import mcp_django
 from mcp_django.core.running.workers import close_workers
+from mcp_django.exchange.chunks import CHUNK_SECONDS
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, Peer, Peers
 
@@ -79,8 +80,9 @@ def traced(peer: Peer) -> Iterator[Way]:
 
 def _profile(loop: Any, trace: Any) -> None:
     async def set_there() -> None:
-        # Behind a call that has just been answered: its last steps are no part of this one.
-        await asyncio.sleep(0)
+        # Behind a call that has just been answered: its last steps are no part of this one. The latest of them is the
+        # chunk that may go next.
+        await asyncio.sleep(CHUNK_SECONDS)
         sys.setprofile(trace)
 
     sys.setprofile(trace) if loop is None else loop.run(set_there())
