@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.bridge.declared.admin_form import ignores_object as ignores_object
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
+    from mcp_django.bridge.declared.project_hooks import ignores_object as ignores_object
     from mcp_django.bridge.decorators import prompt as prompt
     from mcp_django.bridge.decorators import register as register
     from mcp_django.bridge.decorators import resource as resource
@@ -55,7 +55,7 @@ _HOMES = {
     "action": "mcp_django.bridge.tools.actions",
     "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
-    "ignores_object": "mcp_django.bridge.declared.admin_form",
+    "ignores_object": "mcp_django.bridge.declared.project_hooks",
     "prompt": "mcp_django.bridge.decorators",
     "register": "mcp_django.bridge.decorators",
     "resource": "mcp_django.bridge.decorators",

@@ -44,6 +44,7 @@ SUBJECTS = {
     "bridge/resources/aggregates/operands bridge/resources/reading/known_values "
     "bridge/resources/policy/searching bridge/resources/completers bridge/resources/reading/sources "
     "bridge/resources/fields/unreadable bridge/declared/secrets bridge/declared/admin_form "
+    "bridge/declared/project_hooks bridge/declared/every_object "
     "bridge/declared/inlines",
     "rows": "bridge/resources/reading/rows bridge/resources/reading/related bridge/resources/policy/visible_rows "
     "bridge/resources/policy/generic bridge/resources/rules bridge/resources/reading/selection "

@@ -6,13 +6,11 @@ that their fields are known for one object at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
@@ -21,36 +19,34 @@ from django.db import models
 from django.db.models.base import ModelBase
 from django.db.models.options import Options
 from django.forms import ModelForm
-from django.utils.translation import get_language
 
-from mcp_django.bridge.declared.witness import (
-    Depends,
-    makes_rows,
-    of_every_object,
-    plain_object,
+from mcp_django.bridge.declared.every_object import (
+    common_answer,
+    found_once,
+    hooks_that_looked,
+    may_be_edited,
+    object_for,
+    views_every_object,
 )
-from mcp_django.core.compat.admin import model_admins, names_in_fieldsets
-from mcp_django.core.compat.queries import is_iterated_by_django
-from mcp_django.core.hooks import call_hook, hook_of, is_defined_in
+from mcp_django.bridge.declared.project_hooks import (
+    FORMFIELD_HOOKS,
+    are_as_django,
+    hooks_by_object,
+    hooks_of_class_by_object,
+)
+from mcp_django.bridge.declared.witness import Depends
+from mcp_django.core.compat.admin import names_in_fieldsets
+from mcp_django.core.hooks import hook_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-
-#: Hooks that say which objects may be seen.
-_VIEWING = ("has_view_permission", "has_view_or_change_permission")
 #: Hooks that name the fields of the form of an object; those of packages among them.
 _NAMING = (
     "get_fields", "get_fieldsets", "get_exclude", "get_form", "get_formset", "get_base_fieldsets",
     "get_subclass_fields",
 )  # fmt: skip
-#: Hooks that make the fields of a form, which are given no object.
-_MAKING_FIELDS = (
-    "formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey", "formfield_for_manytomany",
-)  # fmt: skip
-_FORM_HOOKS = (*_NAMING, *_MAKING_FIELDS)
+_FORM_HOOKS = (*_NAMING, *FORMFIELD_HOOKS)
 _FORM_HOOKS_AND_READONLY = (*_FORM_HOOKS, "get_readonly_fields")
 
 #: Hooks of a ModelAdmin that choose the inlines of an object, and those that choose their rows.
@@ -60,115 +56,11 @@ CHOOSING_ROWS = ("get_formsets_with_inlines", "get_formset_kwargs")
 #: What a formset of the project may restrict its rows by.
 _RESTRICTING = ("__init__", "get_queryset", "queryset", "initial_form_count")
 
-_FORMFIELDS = frozenset(_MAKING_FIELDS) - {"formfield_for_manytomany"}
-
-#: Hooks of known packages that leave the fields and permissions of an existing object as Django has them, by module.
-_SAME_AS_DJANGO: Mapping[str, frozenset[str]] = {
-    "mptt.admin": _FORMFIELDS,
-    "parler.admin": frozenset({"get_form"}),
-    "simple_history.admin": frozenset({"has_view_permission"}),
-    "unfold.admin": frozenset({"get_fieldsets", "get_formset_kwargs"}),
-    "unfold.mixins.base_model_admin": _FORMFIELDS | {"formfield_for_manytomany"},
-}
-#: Hooks of known packages that give other fields than Django, the same for each object.
-_SAME_FOR_EACH_OBJECT: Mapping[str, frozenset[str]] = {
-    "modeltranslation.admin": frozenset(
-        {"formfield_for_dbfield", "get_form", "get_formset", "get_fieldsets", "get_readonly_fields"}
-    ),
-    "polymorphic.admin.childadmin": frozenset(
-        {"get_form", "get_fieldsets", "get_base_fieldsets", "get_subclass_fields"}
-    ),
-}
-
-#: Views of a ModelAdmin that know the object. Where a project overrides one, it may leave the object anywhere.
-_KEEPING_OBJECT = ("change_view", "changeform_view", "get_object")
-#: Packages whose views leave nothing of the object in the ModelAdmin or the request for their hooks of the form.
-_KEEPING_NOTHING = (
-    "adminsortable2.", "cms.", "django_fsm.", "fsm_admin.", "markupfield.", "modeltranslation.", "nested_admin.",
-    "ordered_model.",
-)  # fmt: skip
 #: Permissions of an object that Django asks for while it makes its form, and that take no field from the page.
 _PERMISSIONS_IN_FORM = ("has_change_permission", "has_add_permission", "has_delete_permission")
 
 #: Their pages show the form of another ModelAdmin, that of the object's own class.
 _WITHOUT_FORM = frozenset({"polymorphic.admin.parentadmin"})
-
-#: Where a request keeps rows until they are read.
-_ROWS = "_mcp_rows"
-
-_declared: WeakSet[Any] = WeakSet()
-
-
-def ignores_object(hook: F) -> F:
-    """Decorator: the answer of this hook of a ModelAdmin is the same for every object, whatever else it depends on.
-
-    Pages, filters, orders and aggregates then use the fields of the form, as they do where no hook is overridden.
-    """
-    _declared.add(hook)
-    return hook
-
-
-def is_independent(hook: Any) -> bool:
-    """Whether the hook is decorated with ``ignores_object``."""
-    return hook in _declared
-
-
-class _Answer(Enum):
-    """How far the answer of a hook depends on the object."""
-
-    SAME_AS_DJANGO = 0
-    SAME_FOR_EACH_OBJECT = 1
-    MAY_DIFFER = 2
-
-
-def hooks_by_object(admin: BaseModelAdmin[Any] | None, names: tuple[str, ...] = _FORM_HOOKS) -> Sequence[str]:
-    """The functions of the hooks whose answer may depend on the object, each as ``FlightAdmin.get_fieldsets``."""
-    if admin is None:
-        return ()
-    put = [hook for hook in _put_on(admin, names) if not is_independent(hook)]
-    of_class = _hooks_of_class_by_object(type(admin), names)
-    return (*map(_called, put), *of_class) if put else of_class
-
-
-@lru_cache(maxsize=1_000)
-def _hooks_of_class_by_object(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> Sequence[str]:
-    return tuple(_called(hook) for hook, answer in _answers(cls, names).items() if answer is _Answer.MAY_DIFFER)
-
-
-def _are_as_django(admin: BaseModelAdmin[Any], names: tuple[str, ...] = _FORM_HOOKS) -> bool:
-    """Whether these hooks leave the fields as Django has them."""
-    return _are_djangos(type(admin), names) and not _put_on(admin, names)
-
-
-@lru_cache(maxsize=1_000)
-def _are_djangos(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> bool:
-    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, names).values())
-
-
-def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> Sequence[Any]:
-    """Functions of the hooks that are attributes of the ModelAdmin itself, and not of its class."""
-    if vars(admin).keys().isdisjoint(names):
-        return ()
-    return [hook for name, hook in list(vars(admin).items()) if name in names]
-
-
-def _called(hook: Any) -> str:
-    return str(getattr(hook, "__qualname__", hook))
-
-
-def _answers(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> Mapping[Any, _Answer]:
-    """How far each function of the hooks depends on the object: those of all classes, since one may call the next."""
-    return {vars(base)[name]: _answer(base, name) for name in names for base in cls.__mro__ if name in vars(base)}
-
-
-def _answer(cls: type[Any], name: str) -> _Answer:
-    function = vars(cls)[name]
-    if is_defined_in(cls, function):
-        if cls.__module__.startswith("django.contrib.") or name in _SAME_AS_DJANGO.get(cls.__module__, ()):
-            return _Answer.SAME_AS_DJANGO
-        if name in _SAME_FOR_EACH_OBJECT.get(cls.__module__, ()):
-            return _Answer.SAME_FOR_EACH_OBJECT
-    return _Answer.SAME_FOR_EACH_OBJECT if is_independent(function) else _Answer.MAY_DIFFER
 
 
 def has_list(admin: ModelAdmin[Any]) -> bool:
@@ -223,7 +115,7 @@ def _links_in_inlines(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]
 
 
 def _shows_all_rows(inline: type[InlineModelAdmin[Any, Any]]) -> bool:
-    return not restricting_formset(inline) and not _hooks_of_class_by_object(inline, ("get_queryset",))
+    return not restricting_formset(inline) and not hooks_of_class_by_object(inline, ("get_queryset",))
 
 
 def inlines_of_every_object(
@@ -232,7 +124,7 @@ def inlines_of_every_object(
     """The inlines on the page of every object; None where a hook chooses them by the object."""
     if not hooks_by_object(admin, CHOOSING_INLINES):
         return inline_classes(admin)
-    return _kept(admin, request, "inlines", lambda: _inlines_by_witness(admin, request))
+    return found_once(admin, request, "inlines", lambda: _inlines_by_witness(admin, request))
 
 
 def _inlines_by_witness(
@@ -242,7 +134,7 @@ def _inlines_by_witness(
         return [type(one) for one in admin.get_inline_instances(request, obj)]
 
     with suppress(Depends):
-        return _asked(admin, request, ask)
+        return common_answer(admin, request, ask)
     return None
 
 
@@ -314,56 +206,16 @@ def form_of_every_object(admin: BaseModelAdmin[Any], request: HttpRequest, *, tr
     """
     if trusted or not hooks_by_object(admin, _FORM_HOOKS_AND_READONLY):
         # Django's own hooks do not look at the object.
-        obj: Any = None if _asks_django_alone(admin) else _object_for(admin)
+        obj: Any = None if _asks_django_alone(admin) else object_for(admin)
         readonly = _readonly_of(admin, request, obj)
         return EveryForm(_names_in_form(admin, request, readonly, obj), readonly)
-    return _kept(admin, request, "form", lambda: _form_by_witness(admin, request))
+    return found_once(admin, request, "form", lambda: _form_by_witness(admin, request))
 
 
 def form_by_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
     """The same where a hook may decide by the object; else an empty one, at no cost."""
     decides = hooks_by_object(admin, _FORM_HOOKS_AND_READONLY)
     return form_of_every_object(admin, request, trusted=False) if decides else EveryForm()
-
-
-def may_view(admin: BaseModelAdmin[Any], request: HttpRequest, obj: models.Model | None = None) -> bool:
-    """As the admin, which shows what one may view or change. A ``has_view_permission`` of the project decides alone."""
-    view, any_of_both = (hook_of(admin, name).__module__.startswith("django.") for name in _VIEWING)
-    if any_of_both and not view:
-        return bool(admin.has_view_permission(request, obj))
-    return bool(admin.has_view_or_change_permission(request, obj))
-
-
-def viewing_by_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> Sequence[str]:
-    """The hooks that let the user see one object and not another, or none."""
-    hooks = _viewing_hooks(admin, request)
-    return _kept(admin, request, "view", lambda: _viewing_by_witness(admin, request, hooks)) if hooks else ()
-
-
-def views_every_object(admin: BaseModelAdmin[Any], request: HttpRequest) -> bool:
-    """Whether the user may see whichever object there is. No hook of the project is asked without one."""
-    if _viewing_hooks(admin, request):
-        return not viewing_by_object(admin, request)
-    return may_view(admin, request)
-
-
-def _viewing_hooks(admin: BaseModelAdmin[Any], request: HttpRequest) -> Sequence[str]:
-    """The hooks of the project that say which objects the user may see."""
-    hooks = hooks_by_object(admin, _VIEWING)
-    # Who may change an object may see it.
-    return hooks or (() if admin.has_view_permission(request) else hooks_by_object(admin, ("has_change_permission",)))
-
-
-def _viewing_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest, hooks: Sequence[str]) -> Sequence[str]:
-    try:
-        return () if _asked(admin, request, may_view) else hooks
-    except Depends as error:
-        return _looking(hooks, error)
-
-
-def _looking(hooks: Sequence[str], error: Depends) -> Sequence[str]:
-    """Those of the hooks that looked at the object, where that is known."""
-    return [hook for hook in hooks if hook in error.functions] or hooks
 
 
 def _names_in_form(
@@ -377,7 +229,7 @@ def _names_in_form(
 
     ``readonly``: None where they depend on the object. ``hooks``: those that the names are to come from.
     """
-    as_django = _are_as_django(admin, hooks)
+    as_django = are_as_django(admin, hooks)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
         names = names_in_fieldsets(admin.fieldsets)
@@ -385,7 +237,7 @@ def _names_in_form(
         # The fields that get_form would find, without building a form class for every request.
         names = [*(field.name for field in _editable(admin.opts)), *(readonly or ())]
     else:
-        names = names_in_fieldsets(admin.get_fieldsets(request, _object_for(admin) if obj is None else obj))
+        names = names_in_fieldsets(admin.get_fieldsets(request, object_for(admin) if obj is None else obj))
         if readonly is None and not admin.fields:
             editable = {field.name for field in _editable(admin.opts)}
             names = [name for name in names if name in editable]
@@ -393,27 +245,27 @@ def _names_in_form(
 
 
 def _form_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryForm:
-    naming, making = (hooks_by_object(admin, names) for names in (_NAMING, _MAKING_FIELDS))
+    naming, making = (hooks_by_object(admin, names) for names in (_NAMING, FORMFIELD_HOOKS))
     readonly = None
     with suppress(Depends):
         if hooks_by_object(admin, ("get_readonly_fields",)):
-            readonly = _asked(admin, request, _readonly_of)
+            readonly = common_answer(admin, request, _readonly_of)
         else:
             is_djangos = hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
-            readonly = _readonly_of(admin, request, None if is_djangos else _object_for(admin))
+            readonly = _readonly_of(admin, request, None if is_djangos else object_for(admin))
     try:
-        is_editable = not (naming or making) or _may_be_edited(admin, request)
+        is_editable = not (naming or making) or may_be_edited(admin, request)
         if naming:
             ask = partial(_page_names, readonly=readonly, is_editable=is_editable)
-            names = _asked(admin, request, ask)
+            names = common_answer(admin, request, ask)
         else:
-            names = _names_in_form(admin, request, readonly, _object_for(admin), _NAMING)
+            names = _names_in_form(admin, request, readonly, object_for(admin), _NAMING)
         if making and is_editable:
             listed = _listed(admin, request) if isinstance(admin, ModelAdmin) else ()
             ask = partial(_with_field, names=names, but={*listed, *(readonly or ())})
-            names = _asked(admin, request, ask, twice=False)
+            names = common_answer(admin, request, ask, twice=False)
     except Depends as error:
-        return EveryForm(hooks=_looking([*naming, *making], error), has_more_readonly=True)
+        return EveryForm(hooks=hooks_that_looked([*naming, *making], error), has_more_readonly=True)
     return EveryForm(names, readonly or (), has_more_readonly=readonly is None)
 
 
@@ -430,27 +282,17 @@ def _has_form_field(admin: BaseModelAdmin[Any], request: HttpRequest, field: Any
     """Whether the hooks of the project make a field of the form; they are asked as Django asks them."""
     of_kind = {"choice_field": bool(field.choices), "foreignkey": field.many_to_one or field.one_to_one,
                "manytomany": field.many_to_many}  # fmt: skip
-    if not _are_as_django(admin, ("formfield_for_dbfield",)):
+    if not are_as_django(admin, ("formfield_for_dbfield",)):
         # Modelforms pass the request by its name to this one alone.
         return admin.formfield_for_dbfield(field, request=request) is not None
     for hook in (f"formfield_for_{kind}" for kind, is_one in of_kind.items() if is_one):
-        if not _are_as_django(admin, (hook,)):
+        if not are_as_django(admin, (hook,)):
             return getattr(admin, hook)(field, request) is not None
     return True
 
 
 def _readonly_of(admin: BaseModelAdmin[Any], request: HttpRequest, obj: Any) -> list[str]:
     return [name for name in admin.get_readonly_fields(request, obj) if isinstance(name, str)]
-
-
-def _may_be_edited(admin: BaseModelAdmin[Any], request: HttpRequest) -> bool:
-    """Whether the page lets the user edit objects. Where that depends on the object, it lets."""
-    if not hooks_by_object(admin, ("has_change_permission",)):
-        return admin.has_change_permission(request)
-    try:
-        return _asked(admin, request, lambda admin, request, obj: bool(admin.has_change_permission(request, obj)))
-    except Depends:
-        return True
 
 
 def _page_names(
@@ -462,7 +304,7 @@ def _page_names(
     _allow_in_form(admin)
     names = names_in_fieldsets(admin.get_fieldsets(request, obj))
     excluded = admin.get_exclude(request, obj) or ()
-    if is_editable and not _are_as_django(admin, ("get_form", "get_formset")):
+    if is_editable and not are_as_django(admin, ("get_form", "get_formset")):
         editable = {field.name for field in _editable(admin.opts)}
         asked = names if readonly is not None else [name for name in names if name in editable]
         if isinstance(admin, ModelAdmin):
@@ -476,7 +318,7 @@ def _page_names(
 
 def _allow_in_form(admin: BaseModelAdmin[Any]) -> None:
     """Let the permissions of objects that a project decides say yes where Django alone asks for them."""
-    if not _are_as_django(admin, ("get_form", "get_formset", "get_fields", "get_fieldsets")):
+    if not are_as_django(admin, ("get_form", "get_formset", "get_fields", "get_fieldsets")):
         return
     for name in _PERMISSIONS_IN_FORM:
         if hooks_by_object(admin, (name,)):
@@ -487,100 +329,13 @@ def _permitted(hook: Any, request: HttpRequest, obj: Any = None) -> bool:
     return obj is not None or bool(hook(request))
 
 
-def _asked(
-    admin: BaseModelAdmin[Any], request: HttpRequest, ask: Callable[[Any, HttpRequest, Any], T], *, twice: bool = True
-) -> T:
-    """What hooks answer whichever the object is. Raises Depends."""
-    page = model_admins(admin.admin_site).get(admin.parent_model) if isinstance(admin, InlineModelAdmin) else admin
-    if page is None or _keeps_object(type(page)) or not _has_one_class(page, request):
-        raise Depends
-    return of_every_object(admin, request, _model_of_objects(admin), ask, twice=twice)
-
-
-def _has_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
-    """Whether all objects are of the model's own class."""
-    if not makes_rows(page.model):
-        return False
-    manager = page.model._default_manager
-    if type(manager) is models.Manager and hook_of(page, "get_queryset") is BaseModelAdmin.get_queryset:
-        return True
-    return _kept(page, request, "class", lambda: _lists_one_class(page, request))
-
-
-def _lists_one_class(page: BaseModelAdmin[Any], request: HttpRequest) -> bool:
-    nothing: Any = None
-    rows = call_hook(partial(page.get_queryset, request), nothing, type(page), "get_queryset")
-    if rows is not nothing:
-        request.__dict__.get(_ROWS, {})[_key(page, request, "rows")] = page, rows
-    return _are_of_one_class(rows)
-
-
-def _are_of_one_class(rows: Any) -> bool:
-    if isinstance(rows, models.Manager):
-        rows = rows.all()
-    return isinstance(rows, models.QuerySet) and is_iterated_by_django(rows)
-
-
-@contextmanager
-def only_reading(request: HttpRequest) -> Iterator[None]:
-    """Nothing is written meanwhile: rows that were made to look at their class are those that are read."""
-    vars(request)[_ROWS] = {}
-    try:
-        yield
-    finally:
-        vars(request).pop(_ROWS, None)
-
-
-def rows_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> models.QuerySet[Any]:
-    """The ``get_queryset`` of a ModelAdmin, which may ask the database: it is not asked a second time to read rows."""
-    _, made = request.__dict__.get(_ROWS, {}).pop(_key(admin, request, "rows"), (admin, None))
-    rows = admin.get_queryset(request) if made is None else made
-    # Nor to look at their class.
-    _kept(admin, request, "class", lambda: _are_of_one_class(rows))
-    return rows
-
-
-@lru_cache(maxsize=1_000)
-def _keeps_object(cls: type[BaseModelAdmin[Any]]) -> bool:
-    """Whether a view of the project knows the object, and may leave it where a hook finds it."""
-    homes = [base.__module__ for base in cls.__mro__ for name in _KEEPING_OBJECT if name in vars(base)]
-    return any(not home.startswith(("django.contrib.", *_KEEPING_NOTHING)) for home in homes)
-
-
-def _kept(owner: Any, request: HttpRequest, what: str, find: Callable[[], T]) -> T:
-    """What was found out for this request, once."""
-    kept: dict[Any, Any] = request.__dict__.setdefault("_mcp_asked", {})
-    key = _key(owner, request, what)
-    if key not in kept:
-        # With the owner itself, so that its number is not given to another one.
-        kept[key] = owner, find()
-    found: T = kept[key][1]
-    return found
-
-
-def _key(owner: Any, request: HttpRequest, what: str) -> Any:
-    used, supposed = getattr(request, "used_tool", ""), getattr(request, "supposed", None) is not None
-    return id(owner), what, used, supposed, get_language()
-
-
 def _asks_django_alone(admin: BaseModelAdmin[Any]) -> bool:
     """Whether Django itself answers every hook that takes the object: its own do not look at it."""
     return (
-        _are_as_django(admin)
+        are_as_django(admin, _FORM_HOOKS)
         and hook_of(admin, "get_exclude") is BaseModelAdmin.get_exclude
         and hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
     )
-
-
-def _object_for(admin: BaseModelAdmin[Any]) -> models.Model:
-    """An object for hooks that do not look at it."""
-    return plain_object(_model_of_objects(admin))
-
-
-def _model_of_objects(admin: BaseModelAdmin[Any]) -> type[models.Model]:
-    """The model of the objects that the hooks are given: those of an inline take the parent."""
-    found: type[models.Model] = getattr(admin, "parent_model", None) or admin.model
-    return found
 
 
 @lru_cache(maxsize=1_000)

@@ -18,14 +18,13 @@ from mcp_django.bridge.declared.admin_form import (
     computed_in_form,
     form_of_every_object,
     has_form,
-    hooks_by_object,
     inline_classes,
     inlines_of_every_object,
     restricting_formset,
-    viewing_by_object,
-    views_every_object,
 )
+from mcp_django.bridge.declared.every_object import viewing_by_object, views_every_object
 from mcp_django.bridge.declared.options import ComputedField, ModelMCP
+from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.declared.secrets import why_hidden
 from mcp_django.core.compat.admin import foreign_key_of_inline
 from mcp_django.core.hooks import call_hook, hook_of

@@ -16,15 +16,13 @@ from mcp_django.bridge.declared.admin_form import (
     computed_in_form,
     form_by_object,
     generic_keys,
-    is_independent,
-    may_view,
     paths_in_list,
-    rows_in_list,
     shown_in_list,
     shown_of_every_object,
     shown_of_object,
-    viewing_by_object,
 )
+from mcp_django.bridge.declared.every_object import may_view, rows_in_list, viewing_by_object
+from mcp_django.bridge.declared.project_hooks import is_independent
 from mcp_django.bridge.declared.secrets import is_about_rights, is_secret_field
 from mcp_django.core.compat.admin import title_of, title_of_display, value_in
 from mcp_django.core.hooks import home_of, hook_of

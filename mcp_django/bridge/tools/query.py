@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.permissions import check_scopes
 from mcp_django.bridge.completion import Completion
-from mcp_django.bridge.declared.admin_form import only_reading
+from mcp_django.bridge.declared.every_object import only_reading
 from mcp_django.bridge.resources import annotating, rules
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery, Mistakes
