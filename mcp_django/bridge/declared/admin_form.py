@@ -21,10 +21,10 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 
 from mcp_django.bridge.declared.every_object import (
+    allows_some,
     common_answer,
     found_once,
     hooks_that_looked,
-    may_be_edited,
     object_for,
     views_every_object,
 )
@@ -254,7 +254,7 @@ def _form_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest) -> EveryF
             is_djangos = hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
             readonly = _readonly_of(admin, request, None if is_djangos else object_for(admin))
     try:
-        is_editable = not (naming or making) or may_be_edited(admin, request)
+        is_editable = not (naming or making) or allows_some(admin, request, "has_change_permission")
         if naming:
             ask = partial(_page_names, readonly=readonly, is_editable=is_editable)
             names = common_answer(admin, request, ask)

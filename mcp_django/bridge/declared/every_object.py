@@ -83,18 +83,18 @@ def hooks_that_looked(hooks: Sequence[str], error: Depends) -> Sequence[str]:
     return [hook for hook in hooks if hook in error.functions] or hooks
 
 
-def may_be_edited(admin: BaseModelAdmin[Any], request: HttpRequest) -> bool:
-    """Whether the page lets the user edit objects. Where that depends on the object, it lets."""
-    if not hooks_by_object(admin, ("has_change_permission",)):
-        return admin.has_change_permission(request)
+def allows_some(admin: BaseModelAdmin[Any], request: HttpRequest, permission: str) -> bool:
+    """Whether a hook such as ``has_change_permission`` says yes of every object, or may say it of one."""
+    if not hooks_by_object(admin, (permission,)):
+        return bool(getattr(admin, permission)(request))
+    return found_once(admin, request, permission, lambda: _allows_some_by_witness(admin, request, permission))
+
+
+def _allows_some_by_witness(admin: BaseModelAdmin[Any], request: HttpRequest, permission: str) -> bool:
     try:
-        return common_answer(admin, request, _may_be_edited)
+        return common_answer(admin, request, lambda admin, *asked: bool(getattr(admin, permission)(*asked)))
     except Depends:
         return True
-
-
-def _may_be_edited(admin: Any, request: HttpRequest, obj: Any) -> bool:
-    return bool(admin.has_change_permission(request, obj))
 
 
 # Any hooks.

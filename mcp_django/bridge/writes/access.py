@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.permissions import ALLOWED, check_scopes, decide
+from mcp_django.bridge.declared.every_object import allows_some
 from mcp_django.bridge.declared.options import OPERATIONS, Operation
+from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.exchange.scopes import WRITE, of_model
@@ -17,39 +18,59 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from django.contrib.admin import ModelAdmin
+    from django.db import models
 
-    from mcp_django.bridge.declared.options import Consent
+    from mcp_django.bridge.declared.options import Consent, ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
 
-#: Operation → the hook of the ModelAdmin that allows it. It is asked without an object: the admin's view asks with it.
+#: Operation → the hook of the ModelAdmin that allows it.
 HOOKS: Mapping[Operation, str] = {
     "create": "has_add_permission",
     "update": "has_change_permission",
     "delete": "has_delete_permission",
 }
+#: The hooks that are given a row.
+_OF_ROWS = (HOOKS["update"], HOOKS["delete"])
 #: Operation → the word for it in the names of permissions.
 VERBS: Mapping[Operation, str] = {"create": "add", "update": "change", "delete": "delete"}
 
 
-def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -> bool:
+def may_write(model: ModelRights, operation: Operation, obj: models.Model | None = None, *, scope: str = WRITE) -> bool:
     """Whether rows of the model may be written in this way: by its options, by its ModelAdmin, and by the scopes.
 
-    Nobody writes what cannot be read: what is there is shown before it is changed. ``scope``: the one that the
-    credential must have. With the scope to read, this says whether the user may write, even if the credential may not.
+    Nobody writes what cannot be read: what is there is shown before it is changed. ``obj``: the row, which is there.
+    Without one, a hook of the project that may allow it of some row allows it; the admin's view then asks it with the
+    row. ``scope``: the one that the credential must have. With the scope to read, this says whether the user may
+    write, even if the credential may not.
     """
     admin = model.model_mcp.model_admin
     if admin is None or not ways.is_open(model, "record"):
         return False
     if operation not in model.ask_hook("get_writable", ()):
         return False
-    needed, hook = of_model(model.label, scope), partial(_allows, admin, operation)
+    needed, hook = of_model(model.label, scope), partial(_allows, model.model_mcp, admin, HOOKS[operation], obj)
     return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
 
 
-def _allows(admin: ModelAdmin[Any], operation: Operation, request: MCPRequest) -> bool:
-    hook: Callable[[MCPRequest], bool] = getattr(admin, HOOKS[operation])
-    return bool(admin.admin_site.has_permission(request) and hook(request))
+def _allows(
+    declared: ModelMCP, admin: ModelAdmin[Any], hook: str, obj: models.Model | None, request: MCPRequest
+) -> bool:
+    if not admin.admin_site.has_permission(request):
+        return False
+    if obj is not None:
+        return bool(getattr(admin, hook)(request, obj))
+    return allows_some(admin, request, hook) if declared.object_permissions else bool(getattr(admin, hook)(request))
+
+
+def operations(model: ModelRights, key: Any = None) -> list[Operation]:
+    """What may be done with rows of the model; with a key, with that row, which the agent sees."""
+    found = [one for one in OPERATIONS if may_write(model, one)]
+    admin = model.model_mcp.model_admin
+    if key is None or admin is None or not hooks_by_object(admin, _OF_ROWS):
+        return found
+    obj = admin.get_object(model.rights.request, str(key))
+    return [one for one in found if one == "create" or (obj is not None and may_write(model, one, obj))]
 
 
 def writable_models(rights: Rights, operation: Operation | None = None) -> list[ModelRights]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.utils.html import strip_tags
 
-from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.uploads.files import how_to_upload
@@ -32,15 +31,14 @@ _FILE = (
 
 def listed(rights: Rights) -> JSON:
     """Every model that may be written, with what may be done with its rows."""
-    return {"models": {model.label: _operations(model) for model in access.writable_models(rights)}}
+    return {"models": {model.label: access.operations(model) for model in access.writable_models(rights)}}
 
 
 def describe(model: ModelRights, key: Any) -> JSON:
     """The form of a row, or without a key that of a new one. Raises InvalidQuery and ToolError."""
-    operations, of_row, pk = _operations(model), model, None
-    if key is not None:
-        of_row, pk = proposals.row_of(model, key)
-    elif "create" not in operations:
+    of_row, pk = (model, None) if key is None else proposals.row_of(model, key)
+    operations = access.operations(model, pk)
+    if key is None and "create" not in operations:
         raise InvalidQuery.one("id", f"is needed: you may not create a {model.label}.")
     described: JSON = {"model": model.label, **({} if key is None else {"id": str(pk)}), "operations": operations}
     if key is not None and "update" not in operations:
@@ -57,10 +55,6 @@ def describe(model: ModelRights, key: Any) -> JSON:
         if path := pages.page_path(access.admin_of(model), *pages.page_name(pk)):
             described["url"] = model.rights.request.build_absolute_uri(path)
     return described
-
-
-def _operations(model: ModelRights) -> list[str]:
-    return [one for one in OPERATIONS if access.may_write(model, one)]
 
 
 def _inline(inline: WritableInline) -> JSON:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.backends import BaseBackend
 from django.contrib.auth.models import User
 
+from mcp_django.bridge.writes.access import VERBS
+from tests.bridge.writes.lab import driving
 from tests.bridge.writes.lab.conftest import Lab
 from tests.bridge.writes.lab.models import Article, Desk, Ledger, Team
 from tests.support.data import make_staff
@@ -91,6 +96,71 @@ def test_a_row_is_changed_as_long_as_its_page_lets_one(lab: Lab, admin_class: An
 
     assert made.of(Ledger)[1]["closed"] is True
     assert why in str(refused)
+
+
+class OpenLedgers(BaseBackend):
+    """Everybody may do everything with ledgers that are open."""
+
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        return isinstance(obj, Ledger) and not obj.closed
+
+
+#: What a hook answers, and whether it allows it of the open ledger, and of the closed one.
+OF_A_ROW_ALONE = {
+    "by its value": (lambda request, obj: obj is not None and not obj.closed, True, False),
+    "by a backend": (lambda request, obj: request.user.has_perm("lab.touch_ledger", obj), True, False),
+    "of every row": (lambda request, obj: obj is not None, True, True),
+    "of no row": (lambda request, obj: obj is None, False, False),
+    "never": (lambda request, obj: False, False, False),
+}
+
+
+@pytest.mark.parametrize("operation", ["update", "delete"])
+@pytest.mark.parametrize("hook", OF_A_ROW_ALONE)
+def test_what_a_hook_allows_of_a_row_alone_is_done_as_in_the_admin(
+    lab: Lab, settings: Any, operation: str, hook: str
+) -> None:
+    settings.AUTHENTICATION_BACKENDS = [*settings.AUTHENTICATION_BACKENDS, f"{__name__}.OpenLedgers"]
+    answer, *allowed = OF_A_ROW_ALONE[hook]
+
+    class ByRow(Admin):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(name="hidden")
+
+    setattr(ByRow, f"has_{VERBS[operation]}_permission", lambda self, request, obj=None: answer(request, obj))
+    lab.admin(Ledger, ByRow)
+    lab.user = make_staff("clerk", "lab.view_ledger")
+    ask, label = partial(driving.ask, lab.site, lab.user), Ledger._meta.label_lower
+    june, may = (Ledger.objects.create(name=name, closed=name == "May") for name in ("June", "May"))
+    hidden = Ledger.objects.create(name="hidden")
+
+    if not any(allowed):
+        with pytest.raises(AssertionError, match="TOOL_NOT_FOUND"):
+            ask(f"{operation}_record", **_given(operation, june.pk))
+        return
+    assert ask("describe_form")["models"] == {label: [operation]}
+    for row, is_allowed in zip((june, may), allowed, strict=True):
+        described = ask("describe_form", model=label, id=str(row.pk))
+        assert described["operations"] == ([operation] if is_allowed else [])
+        if not is_allowed:
+            assert "You may not do this." in _told(partial(ask, f"{operation}_record", **_given(operation, row.pk)))
+        elif operation == "update":
+            lab.same(Ledger, row, values={"amount": "12.50"})
+        else:
+            lab.same_deletion(row)
+    told = [_told(partial(ask, f"{operation}_record", **_given(operation, key))) for key in (hidden.pk, 999)]
+    assert told[0].replace(str(hidden.pk), "KEY") == told[1].replace("999", "KEY")
+
+
+def _given(operation: str, key: Any) -> dict[str, Any]:
+    named = {"id": str(key), "values": {"amount": "1.00"}} if operation == "update" else {"ids": [str(key)]}
+    return {"model": Ledger._meta.label_lower, **named}
+
+
+def _told(act: Callable[[], object]) -> str:
+    with pytest.raises(driving.Refusal) as refused:
+        act()
+    return str(refused.value)
 
 
 class DeskAdmin(Admin):
