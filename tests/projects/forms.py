@@ -58,7 +58,7 @@ class Forms:
 
     def lines(self) -> list[str]:
         """The differences as text, in order."""
-        with _one_way_of_writing():
+        with one_way_of_writing():
             return sorted(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -90,7 +90,7 @@ class Forms:
     def _of_browser(self, admin: ModelAdmin[Any], row: models.Model | None) -> Submission | None:
         """What a browser submits; None where the admin shows no form. Raises _PageFails."""
         try:
-            response: Any = self._client.get(_url(admin, row))
+            response: Any = self._client.get(page_url(admin, row))
         except NoReverseMatch:
             return None  # The ModelAdmin has no such page.
         if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -109,11 +109,11 @@ class Forms:
         """What is otherwise once the page was saved as it is. Nothing of it stays."""
         lost_precision = LostPrecision(Given(GivenForm(page.form, "values")))
         before = _tables(admin, row)
-        with _undone():
+        with undone():
             why = self._send(admin, data, ViewRun(writes=True, lost_precision=lost_precision), row)
             after = before if why else _tables(admin, row)
         if why:
-            with _undone():
+            with undone():
                 why_not = self._post(admin, row, expected)
             if why != why_not:
                 yield f"saving it untouched {why}, and in a browser {why_not or 'works'}"
@@ -134,7 +134,7 @@ class Forms:
 
     def _post(self, admin: ModelAdmin[Any], row: models.Model, expected: Submission) -> str:
         """Why a browser cannot save the page."""
-        response: Any = self._client.post(_url(admin, row), expected)
+        response: Any = self._client.post(page_url(admin, row), expected)
         if response.status_code == HTTPStatus.FOUND:
             return ""
         if response.status_code != HTTPStatus.OK:
@@ -169,7 +169,7 @@ def _held(value: Any) -> Callable[[], Any]:
 
 
 @contextmanager
-def _one_way_of_writing() -> Iterator[None]:
+def one_way_of_writing() -> Iterator[None]:
     """In German, which writes dates and numbers otherwise than JSON; in UTC, in which we send all moments; and at once,
     since pages may show the time.
     """
@@ -183,13 +183,13 @@ def _one_way_of_writing() -> Iterator[None]:
 
 
 @contextmanager
-def _undone() -> Iterator[None]:
+def undone() -> Iterator[None]:
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
-def _url(admin: ModelAdmin[Any], row: models.Model | None) -> str:
+def page_url(admin: ModelAdmin[Any], row: models.Model | None) -> str:
     name = f"admin:{admin.opts.app_label}_{admin.opts.model_name}_{'add' if row is None else 'change'}"
     key = () if row is None else (quote(key_of(row)),)
     return reverse(name, args=key, current_app=admin.admin_site.name)

@@ -60,7 +60,9 @@ def _allows(
         return False
     if obj is not None:
         return bool(getattr(admin, hook)(request, obj))
-    return allows_some(admin, request, hook) if declared.object_permissions else bool(getattr(admin, hook)(request))
+    if hook in _OF_ROWS and declared.object_permissions:
+        return allows_some(admin, request, hook)
+    return bool(getattr(admin, hook)(request))
 
 
 def operations(model: ModelRights, key: Any = None) -> list[Operation]:

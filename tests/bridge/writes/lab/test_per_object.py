@@ -127,6 +127,9 @@ def test_what_a_hook_allows_of_a_row_alone_is_done_as_in_the_admin(
         def get_queryset(self, request: Any) -> Any:
             return super().get_queryset(request).exclude(name="hidden")
 
+        def has_add_permission(self, request: Any) -> bool:
+            return False
+
     setattr(ByRow, f"has_{VERBS[operation]}_permission", lambda self, request, obj=None: answer(request, obj))
     lab.admin(Ledger, ByRow)
     lab.user = make_staff("clerk", "lab.view_ledger")
