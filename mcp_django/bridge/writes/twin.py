@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin import ModelAdmin
@@ -69,7 +69,10 @@ class ViewRun:
 
 
 class _Hooks(ModelAdmin):  # type: ignore[type-arg]
-    """What a twin does before and after the hooks of the project."""
+    """What a twin does before and after the hooks of the project, which get the arguments as Django gives them.
+
+    A project may leave out those that Django does not give.
+    """
 
     mcp_run: ViewRun
 
@@ -80,13 +83,13 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
         found = super().get_formset_kwargs(request, obj, inline, prefix)
         return {**found, "queryset": _to_be_written(found["queryset"])} if "queryset" in found else found
 
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form_class = super().get_form(request, obj, change=change, **kwargs)
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form_class = super().get_form(request, *args, **kwargs)
         lost = self.mcp_run.lost_precision
         return exact(form_class, None if lost is None else lost.prepare_form)
 
-    def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:
-        formsets, inlines = super()._create_formsets(request, obj, change)  # type: ignore[misc]
+    def _create_formsets(self, *args: Any, **kwargs: Any) -> Any:
+        formsets, inlines = super()._create_formsets(*args, **kwargs)  # type: ignore[misc]
         run = self.mcp_run
         run.formsets = list(formsets)
         if run.lost_precision is not None:
@@ -94,52 +97,51 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
                 run.lost_precision.prepare_formset(formset)
         return formsets, inlines
 
-    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        obj = super().save_form(request, form, change)
+    def save_form(self, request: HttpRequest, form: Any, *args: Any, **kwargs: Any) -> Any:
+        obj = super().save_form(request, form, *args, **kwargs)
         run = self.mcp_run
         run.form, run.obj = form, obj
         if run.lost_precision is not None:
             run.lost_precision.restore(form, obj)
         return obj
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+    def save_model(self, *args: Any, **kwargs: Any) -> None:
         self.mcp_run.begin_to_write()
-        super().save_model(request, obj, form, change)
+        super().save_model(*args, **kwargs)
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+    def save_related(self, *args: Any, **kwargs: Any) -> None:
         self.mcp_run.stop()
-        super().save_related(request, form, formsets, change)
+        super().save_related(*args, **kwargs)
 
-    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
-        said = super().construct_change_message(request, form, formsets, add)
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> Any:
+        said = super().construct_change_message(*args, **kwargs)
         return f"{text_of_history(said)} ({self.mcp_run.by})" if self.mcp_run.by else said
 
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+    def delete_model(self, *args: Any, **kwargs: Any) -> None:
         self.mcp_run.stop()
-        super().delete_model(request, obj)
+        super().delete_model(*args, **kwargs)
 
-    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+    def delete_queryset(self, *args: Any, **kwargs: Any) -> None:
         self.mcp_run.stop()
-        super().delete_queryset(request, queryset)
+        super().delete_queryset(*args, **kwargs)
         self.mcp_run.is_done = True
 
-    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> Any:
-        return self._respond(self.mcp_run.obj, super().response_delete, request, obj_display, obj_id)
+    def response_delete(self, *args: Any, **kwargs: Any) -> Any:
+        return self._respond(partial(super().response_delete, *args, **kwargs), self.mcp_run.obj)
 
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
-        return self._respond(obj, super().response_add, request, obj, post_url_continue)
+    def response_add(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._respond(partial(super().response_add, request, obj, *args, **kwargs), obj)
 
-    def response_change(self, request: HttpRequest, obj: Any) -> Any:
-        return self._respond(obj, super().response_change, request, obj)
+    def response_change(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._respond(partial(super().response_change, request, obj, *args, **kwargs), obj)
 
-    def _respond(self, obj: Any, respond: Callable[..., Any], *args: Any) -> HttpResponseBase | None:
+    def _respond(self, respond: Callable[[], HttpResponseBase], obj: Any) -> HttpResponseBase | None:
         self.mcp_run.is_done, self.mcp_run.obj = True, obj
         try:
-            answer: HttpResponseBase | None = respond(*args)
+            return respond()
         except NoReverseMatch:
             # The admin site is in no URLconf, and nobody follows the redirect.
             return None
-        return answer
 
 
 def _to_be_written(queryset: Any) -> Any:

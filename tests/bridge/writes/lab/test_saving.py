@@ -48,6 +48,36 @@ def test_a_hook_that_saves_by_its_own_way_is_asked(lab: Lab) -> None:
     assert made.signals["post_save lab.order changed"] == 1
 
 
+def test_hooks_are_given_what_django_gives_them_and_no_more(lab: Lab, order: Order) -> None:
+    """A project leaves out what Django does not give, as django-cms does."""
+
+    class Narrow(Admin):
+        fields = ["name"]
+        inlines = [LineInline]
+
+        def get_form(self, request: Any, obj: Any, *, change: bool, fields: Any) -> Any:
+            return super().get_form(request, obj, change=change, fields=fields)
+
+        def response_add(self, request: Any, obj: Any) -> Any:
+            return super().response_add(request, obj)
+
+        def construct_change_message(self, request: Any, form: Any, formsets: Any, add: bool) -> Any:
+            return super().construct_change_message(request, form, formsets, add)
+
+        def get_formset_kwargs(self, request: Any, obj: Any, inline: Any, prefix: str) -> Any:
+            return super().get_formset_kwargs(request, obj, inline, prefix)
+
+    lab.admin(Order, Narrow)
+
+    made = lab.same(Order, values={"name": "second"})
+    changed = lab.same(Order, order, values={"name": "third"})
+    deleted = lab.same_deletion(order)
+
+    assert [one["name"] for one in made.of(Order)] == ["first", "second"]
+    assert [one["name"] for one in changed.of(Order)] == ["third"]
+    assert deleted.of(Order) == []
+
+
 def test_what_is_done_once_the_rows_of_inlines_are_saved_is_done(lab: Lab, order: Order) -> None:
     class Adding(Admin):
         fields = ["name"]
