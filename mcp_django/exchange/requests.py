@@ -141,6 +141,14 @@ class MCPRequest(BareRequest):
         self.cookie = _secret(self.META.pop(COOKIE, _NOTHING))
         self.user = AnonymousUser()
 
+    def get_host(self) -> str:
+        """As Django's. A request that did not come over HTTP has the host of BASE_URL, which no client chooses.
+
+        ALLOWED_HOSTS may lack it.
+        """
+        host = None if self.is_of_http else self.META.get("HTTP_HOST")
+        return host or super().get_host()
+
     @cached_property
     def site(self) -> Any:  # type: ignore[override]
         """The site of the host, where CurrentSiteMiddleware would have set it."""

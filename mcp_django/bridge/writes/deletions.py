@@ -150,15 +150,8 @@ class Deletion:
                 asked = pages.request_for(self._admin, self.request, "POST", "changelist")
                 response = self._run_action(run, asked)
             context = getattr(response, "context_data", None) or {}
-            if "perms_lacking" not in context:
+            if "perms_lacking" not in context or pages.model_of(response, self._admin) is not None:
                 raise Refused(response, asked)
-        opts = context.get("opts")
-        if opts is not None and opts.concrete_model is not self._admin.model._meta.concrete_model:
-            # As django-polymorphic does, whose rows are of several models.
-            real = self.rights.rights.of_model(opts.model)
-            if real is None:
-                raise Refused(response, asked)
-            raise ToolError(f"The admin deletes it as a {real.label}: name that model. Nothing was changed.")
         if context["perms_lacking"]:
             raise ToolError(f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed.")
         if context["protected"] or self._protecting:

@@ -347,9 +347,8 @@ def _write(
         value = given.get(name, bound.initial)
         if isinstance(bound.field, forms.ModelMultipleChoiceField):
             value = _offered(bound, value)
-        is_amount = name in given and value is not None and not isinstance(value, list)
-        if is_amount and (currency := _currency_of(form, name)):
-            value = [value, currency]  # The two inputs of django-money, whose amounts keep their currency.
+        if name in given:
+            value = _with_currency(form, name, value)
         try:
             data.write(bound, value)
         except Exception:
@@ -360,11 +359,16 @@ def _write(
             raise ToolError(f"{NOT_SHOWN} Nothing was changed.", what) from None
 
 
-def _currency_of(form: Any, name: str) -> str:
-    """The currency of an amount of django-money: that of the row, or its field's own; empty for other fields."""
+def _with_currency(form: Any, name: str, value: Any) -> Any:
+    """An amount of django-money with its currency: that of the row or of its field, or else what the page shows.
+
+    Other values are as they are.
+    """
     model: Any = type(getattr(form, "instance", None))
     partner = partners(model).get(name) if hasattr(model, "_meta") else None
-    return str(getattr(form.instance, partner, "") or "") if partner else ""
+    if partner is None or value is None or isinstance(value, list):
+        return value
+    return [value, getattr(form.instance, partner, None)]
 
 
 def _offered(bound: BoundField, value: Any) -> list[str]:

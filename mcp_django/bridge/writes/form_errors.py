@@ -18,7 +18,7 @@ from mcp_django.bridge.tools.action_responses import read_messages
 from mcp_django.bridge.tools.row_texts import hidden_names_of, named, names_of
 from mcp_django.bridge.writes import values
 from mcp_django.bridge.writes.filling import GivenForm
-from mcp_django.bridge.writes.pages import Refused
+from mcp_django.bridge.writes.pages import Refused, model_of
 from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.unknown_names import allowed_names, did_you_mean, nearest_values
@@ -227,6 +227,11 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
             "Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights, keys))
         ) from None
     except Refused as error:
+        admin = rights.model_mcp.model_admin
+        other = None if admin is None else model_of(error.response, admin)
+        real = None if other is None else rights.rights.of_model(other)
+        if real is not None:
+            raise ToolError(f"The admin shows it as a {real.label}: name that model. Nothing was changed.") from None
         said = said_by(error.request, names_of(rights.label, _stored(rights, keys)))
         text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
         raise ToolError(text) from None

@@ -7,17 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from django.contrib.admin import ModelAdmin
-from django.core.exceptions import DisallowedHost
 from django.db import router, transaction
 from django.http import Http404
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 
 from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.twin import Stop, ViewRun, twin_of
-from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import key_for_url, names_in_fieldsets
 from mcp_django.core.compat.requests import without_csrf
 
@@ -118,6 +115,14 @@ def _view(admin: ModelAdmin[Any], request: MCPRequest, run: ViewRun, key: Any) -
     return response
 
 
+def model_of(response: Any, admin: ModelAdmin[Any]) -> Any:
+    """The model of a page, where it is not that of the ModelAdmin: rows of django-polymorphic are of several models."""
+    opts = (getattr(response, "context_data", None) or {}).get("opts")
+    if opts is None or opts.concrete_model is admin.model._meta.concrete_model:
+        return None
+    return opts.model
+
+
 def _page_of(response: Any, request: MCPRequest) -> FormPage:
     context = getattr(response, "context_data", None) or {}
     # A form that another ModelAdmin has made lacks our hooks: a preview would save it instead of ending there.
@@ -185,17 +190,4 @@ def request_for(admin: ModelAdmin[Any], request: MCPRequest, method: str, page: 
         with suppress(Resolver404):
             made.resolver_match = resolve(path)
     without_csrf(made)
-    _allow_host(made)
     return made
-
-
-def _allow_host(request: MCPRequest) -> None:
-    """Let a request without an HTTP client have the host of BASE_URL, which ALLOWED_HOSTS may lack.
-
-    The admin asks for the host once a row is saved.
-    """
-    try:
-        request.get_host()
-    except DisallowedHost:
-        host = urlsplit(get_conf().BASE_URL).netloc
-        request.get_host = lambda: host  # type: ignore[method-assign]

@@ -299,7 +299,7 @@ def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
         own = states.stored(of_row, [key])
     page, main, inlines = open_form(of_row, key)
     given = filling.read(main, inlines, arguments.get("values", {}), arguments.get("rows", {}))
-    if not arguments.get("values") and not any(given.rows.values()):
+    if operation == "update" and not arguments.get("values") and not any(given.rows.values()):
         names = list(main.fields)
         raise InvalidQuery.one("values", f"give at least one of {', '.join(names[:20])}.")
     before = None if key is None else states.of_page(page, inlines)

@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import choices, kinds
-from mcp_django.bridge.resources.fields.field_kinds import kind_of, partners
+from mcp_django.bridge.resources.fields.field_kinds import APPROXIMATE_DATE, kind_of, partners
 from mcp_django.bridge.resources.fields.kinds import Kind
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES
 from mcp_django.bridge.resources.policy import ways
@@ -106,7 +106,11 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
         return _choice(one, one.field, kind, value)
     if kind is None or (isinstance(form_field, forms.MultiValueField) and one.field is None and kind is kinds.TEXT):
         raise ValidationError("cannot be given by an agent. A person can fill it in in the admin")
-    return _text(value) if kind is kinds.TEXT else kind.read(one.field or _ANY_FIELD, value)
+    if kind is kinds.TEXT:
+        return _text(value)
+    found = kind.read(one.field or _ANY_FIELD, value)
+    # A form takes it as it shows it, "March 2021", and not as it is stored.
+    return one.field.to_python(found) if one.field is not None and kind is APPROXIMATE_DATE else found
 
 
 def currencies_of(one: WritableField) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.exceptions import DisallowedHost
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
+from django.http import HttpRequest
 
 from mcp_django.conf import get_conf
 from mcp_django.core.middleware_policy import socket_problem
@@ -104,7 +105,7 @@ class Command(BaseCommand):
 
 def _check_base_url() -> None:
     try:
-        from_settings().get_host()
+        HttpRequest.get_host(from_settings())
     except DisallowedHost as error:
         raise CommandError(
             f"Requests over gRPC name no host. They get that of MCP['BASE_URL'], {get_conf().BASE_URL}, which is not "

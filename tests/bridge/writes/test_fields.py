@@ -15,6 +15,7 @@ from django.db import models
 from django.test.utils import isolate_apps
 
 from mcp_django.bridge.declared import secrets
+from mcp_django.test import MCPClient
 from tests.bridge.writes.conftest import Writer, errors_of
 from tests.bridge.writes.hiding import HIDDEN, PartForm, declare_hiding
 from tests.shop.models import Keepsake, Locker, Part, Person, Product, Supplier, Tag, Visit, Warranty
@@ -80,6 +81,20 @@ def test_what_the_page_holds_of_a_hidden_field_stays_and_is_in_no_answer(root: W
     # For a new row it is required, and only a person can fill it in.
     assert new["notes"] == ["Only a person can fill in badge, in the admin."]
     assert errors_of(told) == [("values", "the form refuses it because of a field that only a person can fill in.")]
+
+
+def test_a_caller_without_a_host_is_sent_to_the_pages_of_base_url(
+    root: Writer, ann: Person, settings: Any, users: Users
+) -> None:
+    """As on stdio. ALLOWED_HOSTS is for what clients send."""
+    settings.ALLOWED_HOSTS = ["example.com"]
+    settings.MCP = {**settings.MCP, "BASE_URL": "https://inside.example"}
+    with MCPClient(users.admin, ["read", "write"]) as agent:
+        about = {"model": "shop.person", "ids": [str(ann.pk)]}
+        confirm = agent.call("delete_record", **about).structured["confirm"]
+        waiting = agent.call("delete_record", **about, confirm=confirm).structured
+
+    assert waiting["url"].startswith("https://inside.example/admin/mcp_django/change/")
 
 
 def test_what_saving_changes_in_a_hidden_field_is_not_told(root: Writer, declared: Declared, ann: Person) -> None:

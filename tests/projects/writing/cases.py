@@ -392,7 +392,7 @@ def test_a_row_that_belongs_to_a_class_below_is_deleted_as_one_of_that_class(lab
     with MCPClient(lab.user, scopes=["read", "write"]) as agent:
         refused = agent.call("delete_record", model="studio.prop", ids=[str(lamp.pk)], raise_on_error=False)
 
-    assert refused.text == "The admin deletes it as a studio.lamp: name that model. Nothing was changed."
+    assert refused.text == "The admin shows it as a studio.lamp: name that model. Nothing was changed."
     assert deleted(lab, lamp).of(Prop) == []
 
 

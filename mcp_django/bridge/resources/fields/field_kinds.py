@@ -180,7 +180,7 @@ def _read_approximate_date(field: AnyField, value: Any) -> str:
 
 
 #: Of django-date-extensions: a text in which a month or a day of 00 is not known, so that texts sort as dates do.
-_APPROXIMATE_DATE = Kind(
+APPROXIMATE_DATE = Kind(
     "approximate date", {"type": "string", "description": "As 2021-03-00, where 00 is a day or a month not known."},
     kinds.DURATION.lookups, _read_approximate_date, lambda value: value if isinstance(value, str) else repr(value),
     json_types=frozenset({str, type(None)}),
@@ -294,7 +294,7 @@ def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind
 @cache
 def _of_package(name: str) -> Kind:
     """The kind of a class in ``KNOWN``: what it stores is no secret either, so a search may look for parts of it."""
-    return _APPROXIMATE_DATE if name == _APPROXIMATE_DATE.name else replace(converted(NAMED[name]), searchable=True)
+    return APPROXIMATE_DATE if name == APPROXIMATE_DATE.name else replace(converted(NAMED[name]), searchable=True)
 
 
 @kept_with_settings

@@ -127,3 +127,14 @@ def test_what_a_page_begins_with_is_stored_unless_it_is_changed(lab: Lab) -> Non
     made = lab.same(Post, values={"name": "First", "words": 6})
 
     assert (made.of(Post)[0]["text"], made.of(Post)[0]["words"]) == ("by root", 6)
+
+
+def test_a_row_of_what_its_page_begins_with_needs_no_value(lab: Lab) -> None:
+    lab.admin(Post, fields=["words"])
+    post = Post.objects.create(name="First Post", slug="first-post", text="one two", words=2)
+
+    made = lab.same(Post, values={})
+    refused = lab.refused(Post, post, values={})
+
+    assert [one["words"] for one in made.of(Post)] == [2, 0]
+    assert refused.fields == ["values"]
