@@ -143,12 +143,9 @@ class Deletion:
         """Raises ToolError where the page of the admin would not delete the rows."""
         run = ViewRun(writes=False)
         with refusals(self.rights, self.keys):
-            if len(self.objects) == 1:
-                asked = pages.request_for(self._admin, self.request, "GET", "delete", self.objects[0].pk)
-                response = self._view(run, asked)
-            else:
-                asked = pages.request_for(self._admin, self.request, "POST", "changelist")
-                response = self._run_action(run, asked)
+            pages.check_has_page(self._admin, self._page[0], self.request)
+            asked = pages.request_for(self._admin, self.request, "POST" if self._is_several else "GET", *self._page)
+            response = self._ask(run, asked)
             context = getattr(response, "context_data", None) or {}
             if "perms_lacking" not in context or pages.model_of(response, self._admin) is not None:
                 raise Refused(response, asked)
@@ -159,21 +156,28 @@ class Deletion:
             raise ToolError(f"These records would have to be deleted first: {held_by}. Nothing was changed.")
 
     def _send(self, run: ViewRun) -> MCPRequest:
-        several = len(self.objects) > 1
-        page = ("changelist",) if several else ("delete", self.objects[0].pk)
-        asked = pages.request_for(self._admin, self.request, "POST", *page)
+        asked = pages.request_for(self._admin, self.request, "POST", *self._page)
         posted = QueryDict(mutable=True)
         posted["post"] = "yes"
-        if several:
+        if self._is_several:
             posted["action"] = _DELETE_SELECTED
             posted.setlist(ACTION_CHECKBOX_NAME, list(map(str, self.keys)))
         freeze(posted)
         asked.POST = posted
-        if several:
-            self._run_action(run, asked)
-        else:
-            self._view(run, asked)
+        self._ask(run, asked)
         return asked
+
+    @property
+    def _is_several(self) -> bool:
+        return len(self.objects) > 1
+
+    @property
+    def _page(self) -> tuple[str, *tuple[Any, ...]]:
+        """The page of the admin that deletes them, with a key."""
+        return ("changelist",) if self._is_several else ("delete", self.objects[0].pk)
+
+    def _ask(self, run: ViewRun, asked: MCPRequest) -> Any:
+        return self._run_action(run, asked) if self._is_several else self._view(run, asked)
 
     def _view(self, run: ViewRun, asked: MCPRequest) -> Any:
         try:

@@ -102,9 +102,14 @@ def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, run: ViewR
     return Sent(run, asked)
 
 
+def check_has_page(admin: ModelAdmin[Any], page: str, request: MCPRequest) -> None:
+    """Raises Refused where the project has removed the URL of a page, but not its view."""
+    if _name_of(admin, page) not in {getattr(one, "name", None) for one in admin.get_urls()}:
+        raise Refused(None, request)
+
+
 def _view(admin: ModelAdmin[Any], request: MCPRequest, run: ViewRun, key: Any) -> HttpResponseBase:
-    if _name_of(admin, page_name(key)[0]) not in {getattr(one, "name", None) for one in admin.get_urls()}:
-        raise Refused(None, request)  # The project has removed the page's URL, but not its view.
+    check_has_page(admin, page_name(key)[0], request)
     twin = twin_of(admin, run)
     try:
         response: HttpResponseBase = (

@@ -114,6 +114,16 @@ def test_json_is_compared_by_its_values_and_not_by_what_python_finds_equal(root:
     assert [product.details["on"], product.details["off"]] == [True, False] and product.details["on"] is True
 
 
+def test_a_row_whose_page_to_delete_is_taken_away_is_not_deleted(root: Writer, declared: Declared) -> None:
+    class Lasting(Admin):
+        def get_urls(self) -> Any:
+            return [pattern for pattern in super().get_urls() if not str(pattern.name).endswith("_delete")]
+
+    declared.admin(Airline, Lasting)
+
+    assert root.refused("delete_record", model="flights.airline", ids=["UA"]) == REFUSED
+
+
 def test_a_project_may_include_urls_in_those_of_its_admin(root: Writer, declared: Declared) -> None:
     class Including(Admin):
         def get_urls(self) -> Any:
