@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from django.urls import NoReverseMatch
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools.actions import AdminActionTool
 from mcp_django.models import Tool
-from mcp_django.test import MCPClient
+from mcp_django.test import MCPClient, ProtocolError
 from tests.projects.measure import NOT_MEASURED
 from tests.projects.rendered import Browser
 from tests.projects.rows import Factory, key_of
@@ -24,46 +25,47 @@ from tests.projects.rows import Factory, key_of
 _SECONDS = 5
 #: The tool that deletes, and the action of which it takes the place.
 _DELETE, _DELETES = "delete_record", "delete_selected"
+_UNCHANGED = ". Nothing was changed."
 
 
 @dataclass
-class Deed:
-    """One kind of deed: how often it was tried, and where the agent's outcome was another one."""
+class Deeds:
+    """What one user, and an agent of theirs, may do on a site."""
 
-    name: str
-    tried: int = 0
-    otherwise: list[str] = field(default_factory=list)
-
-    def count(self, where: str, *, is_alike: bool) -> None:
-        self.tried += 1
-        self.otherwise += [] if is_alike else [where]
+    site: MCPSite
+    user: Any
+    factory: Factory
+    #: How often each kind of deed was tried.
+    tried: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> Iterator[str]:
-        yield f"    {self.name}: {self.tried - len(self.otherwise)} of {self.tried}"
-        yield from (f"        {where}" for where in self.otherwise)
+        """Where the outcome is another one than in the admin."""
+        [admin_site] = self.site.admin_sites
+        browser = Browser(admin_site, self.user)
+        agent = MCPClient(self.user, ["read", "write"], site=self.site, timeout=_SECONDS)
+        Tool.objects.update_or_create(site=self.site.name, name=_DELETE, defaults={"enabled": True})
+        for model, admin in self.site.model_admins.items():
+            rows = self.factory.rows_of(model)
+            if model._meta.app_label in NOT_MEASURED or model._meta.label_lower not in self.site.models or not rows:
+                continue
+            where = f"{self.site.name} {model._meta.label_lower}"
+            yield from (f"{where}: {what}" for what in self._of_model(admin, rows[0], browser, agent))
 
-
-def deeds(site: MCPSite, user: Any, factory: Factory) -> Iterator[str]:
-    """A line for each kind of deed, with those whose outcome is another one."""
-    [admin_site] = site.admin_sites
-    browser, agent = Browser(admin_site, user), MCPClient(user, ["read", "write"], site=site, timeout=_SECONDS)
-    Tool.objects.update_or_create(site=site.name, name=_DELETE, defaults={"enabled": True})
-    deleted, acted, told = Deed("rows that can be deleted or not, as in the admin"), Deed("actions"), Deed("saves told")
-    for model, admin in site.model_admins.items():
-        rows = factory.rows_of(model)
-        if model._meta.app_label in NOT_MEASURED or model._meta.label_lower not in site.models or not rows:
-            continue
-        label, key = model._meta.label_lower, key_of(rows[0])
+    def _of_model(self, admin: ModelAdmin[Any], row: Any, browser: Browser, agent: MCPClient) -> Iterator[str]:
+        model, label, key = admin.model, admin.opts.label_lower, key_of(row)
         may_delete, refusal = _may_delete(browser, model, key), _refusal(agent, label, key)
-        deleted.count(f"{label}: {refusal or 'deleted'}", is_alike=may_delete is not bool(refusal))
-        offered = {tool.action_name for tool in site.tools.values()
-                   if isinstance(tool, AdminActionTool) and tool.model_mcp.model is model}  # fmt: skip
-        for action in _actions(browser, admin):
-            acted.count(f"{label}: {action}", is_alike=action in offered)
-        if agent.subscribe(uri := f"db://{label.replace('.', '/')}/{quote(key)}") and _saves(rows[0]):
-            told.count(label, is_alike=_hears(agent, uri))
-    for deed in (deleted, acted, told):
-        yield from deed.lines()
+        self.tried["delete"] += 1
+        if may_delete is bool(refusal):
+            yield f"delete: {refusal or 'made'}, in a browser {'made' if may_delete else 'refused'}"
+        tools = (tool for tool in self.site.tools.values() if isinstance(tool, AdminActionTool))
+        offered = {tool.action_name for tool in tools if tool.model_mcp.model is model}
+        actions = _actions(browser, admin)
+        self.tried["action"] += len(actions)
+        yield from (f"action: {name} is not offered" for name in actions if name not in offered)
+        if agent.subscribe(uri := f"db://{label.replace('.', '/')}/{quote(key)}") and _saves(row):
+            self.tried["saved"] += 1
+            if not _hears(agent, uri):
+                yield "saved: nobody is told"
 
 
 def _may_delete(browser: Browser, model: Any, key: str) -> bool:
@@ -77,9 +79,11 @@ def _may_delete(browser: Browser, model: Any, key: str) -> bool:
 
 def _refusal(agent: MCPClient, label: str, key: str) -> str:
     """Why the agent may not delete a row, which is only previewed; empty where it may."""
-    shown = agent.call(_DELETE, raise_on_error=False, model=label, ids=[key])
-    why = [shown.text, *(error["message"] for error in shown.errors)] if shown.is_error else []
-    return " ".join(why)[:200]
+    try:
+        shown = agent.call(_DELETE, raise_on_error=False, model=label, ids=[key])
+    except ProtocolError as error:  # There is no such tool where nothing can be deleted.
+        return error.message.partition(".")[0]
+    return shown.text.removesuffix(_UNCHANGED) if shown.is_error else ""
 
 
 def _actions(browser: Browser, admin: ModelAdmin[Any]) -> list[str]:

@@ -1,7 +1,8 @@
 """Compares one project with its admin: ``python -m tests.projects.run NAME [--write]``, in the project's environment.
 
 What is shown must differ as ``NAME.differences.txt`` says. What the endpoint shows and the admin does not stands in no
-file: it fails the run. What is sent of forms must differ as ``NAME.forms.txt`` says.
+file: it fails the run. What is done must differ as ``NAME.deeds.txt`` says, and what is sent of forms as
+``NAME.forms.txt``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
     from tests.projects.rows import Factory
 
 HERE = Path(__file__).parent
-#: The ModelAdmins of each project whose forms are compared, at least: fewer would be a mistake of the comparison.
-FEWEST = {"django_tests": 150, "oscar": 60, "packages": 125, "popular": 30, "shapes": 30}
+#: The ModelAdmins of each project whose forms are compared, at least, and the rows that both a person and an agent
+#: write: fewer would be a mistake of the comparison.
+FEWEST = {
+    "django_tests": (150, 340), "oscar": (60, 75), "packages": (125, 120), "popular": (30, 27), "shapes": (30, 44),
+}  # fmt: skip
 
 #: The projects of which is told how much of their change pages is in pages of rows.
 MEASURED = ("packages", "shapes")
@@ -68,6 +73,7 @@ def _tables() -> Iterator[None]:
 def _run(name: str, *, write: bool) -> int:
     from mcp_django.bridge.sites import all_sites
     from tests.projects.comparison import is_leak
+    from tests.projects.forms import hold_defaults
     from tests.projects.rows import Factory
 
     sites = [site for site in sorted(all_sites(), key=lambda site: site.name) if len(site.admin_sites) == 1]
@@ -78,13 +84,17 @@ def _run(name: str, *, write: bool) -> int:
     wrong += [*_failed_checks(), *_unexplained(sites), *_failed_pages(sites)]
     if name in MEASURED:
         print("\n".join(_measures(sites, factory)))
-    # Last, since it holds the defaults of all models.
+    # Last, since these hold the defaults of all models.
+    hold_defaults()
+    deeds, written = _deeds(name, sites, factory)
+    wrong += _unknown(f"{name}.deeds.txt", deeds, write=write)
     forms, admins = _forms(name, sites, factory)
     wrong += _unknown(f"{name}.forms.txt", forms, write=write)
-    if admins < FEWEST[name]:
-        wrong.append(f"forms of {admins} ModelAdmins were compared: {FEWEST[name]} are expected at least")
+    for count, least, what in zip((admins, written), FEWEST[name], ("forms of ModelAdmins", "rows"), strict=True):
+        if count < least:
+            wrong.append(f"{count} {what} were compared: {least} are expected at least")
     print("\n".join(wrong))
-    _say(name, f"{len(shown) + len(forms)} differences, {len(wrong)} that are wrong: see {name}.*.txt")
+    _say(name, f"{len(shown) + len(deeds) + len(forms)} differences, {len(wrong)} that are wrong: see {name}.*.txt")
     return 1 if wrong else 0
 
 
@@ -116,12 +126,25 @@ def _differences(name: str, sites: list[MCPSite], factory: Factory) -> Iterator[
     yield from (f"{model._meta.label_lower}: no rows, since {why}" for model, why in factory.failed.items())
 
 
-def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str], int]:
-    """How what is sent of forms differs, and of how many ModelAdmins they are."""
-    from tests.projects.forms import Forms, hold_defaults
+def _deeds(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str], int]:
+    """How what a superuser's agent does differs from what the superuser does, and how many rows both write."""
+    from tests.projects.deeds import Deeds
+    from tests.projects.written import Written
 
     begun = time.monotonic()
-    hold_defaults()
+    done = [kind(site, _people(site)["root"], factory) for site in sites for kind in (Deeds, Written)]
+    lines = [line for deeds in done for line in deeds.lines()]
+    tried = sum((deeds.tried for deeds in done), Counter())
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(tried.items()))
+    _say(name, f"deeds: {counted}: {len(lines)} differences after {time.monotonic() - begun:.0f} s")
+    return lines, tried["create by both"] + tried["update by both"]
+
+
+def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str], int]:
+    """How what is sent of forms differs, and of how many ModelAdmins they are."""
+    from tests.projects.forms import Forms
+
+    begun = time.monotonic()
     done = [Forms(site, _people(site)["root"], factory) for site in sites]
     lines = [line for forms in done for line in forms.lines()]
     admins = sum(len(forms.pages) for forms in done)
@@ -133,11 +156,9 @@ def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str]
 
 def _measures(sites: list[MCPSite], factory: Factory) -> Iterator[str]:
     """How much a superuser sees, and a user who may view each model and change none."""
-    from tests.projects.deeds import deeds
     from tests.projects.measure import measure
 
     for site in sites:
-        yield from [f"{site.name}, what a superuser may do", *deeds(site, _people(site)["root"], factory)]
         viewer = _user("viewer", site.model_admins)
         yield from measure(site, _people(site)["root"], factory).lines(f"{site.name}, a superuser")
         yield from measure(site, viewer, factory).lines(f"{site.name}, a user with permissions to view")
