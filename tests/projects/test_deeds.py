@@ -15,7 +15,6 @@ from tests.projects.rows import Factory
 from tests.projects.written import Written
 from tests.shop.models import Product
 
-
 SKU = "small shop.product: create: sku is stored otherwise"
 
 

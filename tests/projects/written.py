@@ -91,9 +91,9 @@ class Written:
             self._ask("get_record", **model, **key),
             self._ask("describe_form", **model, **(key if place else {})),
         )
-        if record.is_error or form.is_error:
+        if record.is_error or form.is_error or "fields" not in form.structured:
             return None
-        written = form.structured.get("fields", {})
+        written = form.structured["fields"]
         files = {one.name for one in row._meta.concrete_fields if isinstance(one, models.FileField)}
         found = {name: value for name, value in record.structured.items() if name in written and name not in files}
         return {name: _changed(value) for name, value in found.items() if value is not None}
