@@ -115,11 +115,13 @@ def _differences(name: str, sites: list[MCPSite], factory: Factory) -> Iterator[
     begun = time.monotonic()
     _remove_permissions_to_write()
     _fill(factory, sites)
+    makers = import_module(f"tests.projects.{name}.makers")
+    guests = {"guest": makers.guest(factory)} if hasattr(makers, "guest") else {}
     for done, site in enumerate(sites, 1):
         # The lists of all models beside each page take a third of the time.
         site.admin_sites[0].get_app_list = lambda *args, **kwargs: []  # type: ignore[method-assign]
         site.admin_sites[0].enable_nav_sidebar = False
-        lines = Comparison(site, _people(site), factory).lines()
+        lines = Comparison(site, {**_people(site), **guests}, factory).lines()
         yield from lines
         told = f"{len(lines)} differences after {time.monotonic() - begun:.0f} s"
         _say(name, f"{done} of {len(sites)}, the site {site.name}: {told}")

@@ -19,4 +19,4 @@ INSTALLED_APPS += [  # noqa: F405
 INSTALLED_APPS[0] = "django.contrib.admin.apps.SimpleAdminConfig"
 TEMPLATES[0]["DIRS"] = [_TESTS / "templates"]  # noqa: F405
 ROOT_URLCONF = "tests.projects.django_tests.urls"
-MCP = {"ADMIN_SITE": "admin_views.admin.site"}
+MCP |= {"ADMIN_SITE": "admin_views.admin.site"}  # noqa: F405

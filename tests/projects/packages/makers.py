@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from cms.models import ACCESS_PAGE, Page, PageContent, PagePermission
 from django.apps import apps
+from django.contrib.auth import get_permission_codename, get_user_model
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django_date_extensions.fields import ApproximateDate
 from djstripe.models.base import StripeModel
+from filer.models import File, Folder, FolderPermission, Image
+from guardian.shortcuts import assign_perm
 from hordak.models import Leg
 from polymorphic.models import PolymorphicModel
 
-from tests.projects.packages.shop.models import Breakable, Toy
+from tests.projects.packages.shop.models import Breakable, Dossier, Toy
 from tests.projects.rows import Factory, Makers
 
 #: What Stripe says of its objects. The pages of dj-stripe fail without it.
@@ -111,6 +117,26 @@ def _recipe(factory: Factory, model: Any) -> models.Model:
     values = {**factory.values(model), "invented": ApproximateDate(2021, 3)}
     row: models.Model = model.objects.create(**values)
     return row
+
+
+def guest(factory: Factory) -> Any:
+    """A user of the staff with permissions on single rows: one of two of each model, by the package's own means."""
+    user: Any
+    user, _ = get_user_model().objects.get_or_create(username="guest", defaults={"is_staff": True})
+    for model in (Folder, File, Image, Page, PageContent):
+        for action in ("view", "change"):
+            content_type = ContentType.objects.get_for_model(model, for_concrete_model=False)
+            named = {"content_type": content_type, "codename": get_permission_codename(action, model._meta)}
+            user.user_permissions.add(Permission.objects.get_or_create(**named)[0])
+    [dossier, *_], [folder, *_], [page, *_] = map(factory.rows_of, (Dossier, Folder, Page))
+    for action in ("view", "change"):
+        content_type = ContentType.objects.get_for_model(Dossier)
+        Permission.objects.get_or_create(content_type=content_type, codename=f"{action}_dossier")
+        assign_perm(f"shop.{action}_dossier", user, dossier)
+    allowed = {"can_read": FolderPermission.ALLOW, "can_edit": FolderPermission.ALLOW}
+    FolderPermission.objects.create(user=user, folder=folder, type=FolderPermission.THIS, **allowed)
+    PagePermission.objects.create(user=user, page=page, grant_on=ACCESS_PAGE)
+    return user
 
 
 _models: list[Any] = list(apps.get_models())

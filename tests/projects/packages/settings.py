@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "djstripe",
     "easy_thumbnails",
     "filer",
+    "guardian",
     "haystack",
     "helpdesk",
     "hordak",
@@ -63,6 +64,10 @@ INSTALLED_APPS = [
     "waffle",
     "widget_tweaks",
     "tests.projects.packages.shop",
+]
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "guardian.backends.ObjectPermissionBackend",
 ]
 MIDDLEWARE = [
     *MIDDLEWARE,  # noqa: F405
@@ -100,8 +105,6 @@ LANGUAGES = [("en", "English"), ("de", "German")]
 LANGUAGE_CODE = "en"
 SITE_ID = 1
 ROOT_URLCONF = "tests.projects.packages.urls"
-# The thread of the audit trail would hold a connection when the database is dropped.
-MCP = {"AUDIT": "off"}
 X_FRAME_OPTIONS = "SAMEORIGIN"
 
 CMS_CONFIRM_VERSION4 = True

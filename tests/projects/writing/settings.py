@@ -36,7 +36,4 @@ LANGUAGE_CODE = "en"
 PARLER_LANGUAGES = {None: ({"code": "en"}, {"code": "de"}), "default": {"fallbacks": ["en"]}}
 ROOT_URLCONF = "tests.projects.writing.urls"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-#: The second is that of requests that come from no client of HTTP.
-ALLOWED_HOSTS = ["testserver", "localhost"]
-MCP = {"AUDIT": "off"}
 CKEDITOR_5_CONFIGS = {"default": {"toolbar": ["bold"]}}

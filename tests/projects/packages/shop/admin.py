@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from adminsortable2.admin import SortableAdminBase, SortableAdminMixin, SortableTabularInline
 from dal import autocomplete
 from django import forms
@@ -8,6 +10,8 @@ from django.db.models import JSONField
 from django_fsm.admin import FSMAdminMixin
 from django_json_widget.widgets import JSONEditorWidget
 from django_select2.forms import ModelSelect2Widget, Select2MultipleWidget
+from guardian.admin import GuardedModelAdmin
+from guardian.shortcuts import get_objects_for_user
 from modeltranslation.admin import TranslationAdmin, TranslationTabularInline
 from nested_admin import NestedModelAdmin, NestedStackedInline, NestedTabularInline
 from ordered_model.admin import OrderedInlineModelAdminMixin, OrderedModelAdmin, OrderedTabularInline
@@ -110,6 +114,22 @@ class DeliveryAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 @admin.register(models.Offer)
 class OfferAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ("name", "price", "discount")
+
+
+@admin.register(models.Dossier)
+class DossierAdmin(GuardedModelAdmin):  # type: ignore[misc]
+    """Shows those of which the user has the permission, by the model or by the object."""
+
+    list_display = ("name",)
+
+    def get_queryset(self, request: Any) -> Any:
+        return get_objects_for_user(request.user, "shop.view_dossier", super().get_queryset(request))
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or super().has_view_permission(request) or request.user.has_perm("shop.view_dossier", obj)
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        return super().has_change_permission(request) or request.user.has_perm("shop.change_dossier", obj)
 
 
 @admin.register(models.Post)

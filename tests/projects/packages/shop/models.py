@@ -302,5 +302,11 @@ class Album(Named):
     leaflet = FilerFileField(null=True, blank=True, on_delete=models.SET_NULL, related_name="leaflets")
 
 
+class Dossier(Named):
+    """With the permissions of django-guardian on single objects."""
+
+    note = models.TextField(blank=True)
+
+
 class Payment(BasePayment):
     """With django-payments."""
