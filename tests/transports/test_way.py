@@ -30,32 +30,38 @@ _WHOLE, _COMPAT = 55, 5
 
 
 class Way:
-    """The functions of ours that are called, as (file, name), in their order."""
+    """The functions of ours that are called, as (file, name, thread), in their order."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str, int]] = []
 
     def trace(self, frame: FrameType, event: str, _: Any) -> None:
         path = frame.f_code.co_filename
         if event == "call" and path.startswith(_OURS):
-            self.calls.append((path.removeprefix(_OURS), frame.f_code.co_qualname))
+            self.calls.append((path.removeprefix(_OURS), frame.f_code.co_qualname, threading.get_ident()))
 
     def before(self, file: str, name: str) -> Way:
-        """The way to the first call of a function, which belongs to it."""
-        end = next(i for i, (path, called) in enumerate(self.calls) if path.endswith(file) and called == name)
+        """The way to the first call of a function, which belongs to it.
+
+        Of other threads, what came before this one had begun: what they do beside it comes as it happens.
+        """
+        end, thread = next(
+            (i, thread) for i, (path, called, thread) in enumerate(self.calls) if path.endswith(file) and called == name
+        )
+        begun = next(i for i, call in enumerate(self.calls) if call[2] == thread)
         part = Way()
-        part.calls = self.calls[: end + 1]
+        part.calls = [*self.calls[:begun], *(call for call in self.calls[begun : end + 1] if call[2] == thread)]
         return part
 
     @property
     def files(self) -> list[str]:
-        return sorted({path for path, _ in self.calls})
+        return sorted({path for path, _, _ in self.calls})
 
     @property
     def stations(self) -> list[str]:
         """The files one after the other, each with the functions that are called before the next one is entered."""
         visits = groupby(self.calls, key=lambda call: call[0])
-        return [f"{path}: {', '.join(name for _, name in calls)}" for path, calls in visits]
+        return [f"{path}: {', '.join(name for _, name, _ in calls)}" for path, calls in visits]
 
     def __str__(self) -> str:
         return "\n".join([f"{len(self.files)} files, {len(self.stations) - 1} moves", *self.stations])

@@ -15,7 +15,6 @@ from urllib.parse import quote, urljoin, urlsplit
 from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin
-from django.core.exceptions import DisallowedHost
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase, HttpResponseRedirectBase
 from django.template.response import TemplateResponse
@@ -89,7 +88,7 @@ def changelist_url(request: MCPRequest, admin: ModelAdmin[Any]) -> str | None:
     name = f"admin:{admin.opts.app_label}_{admin.opts.model_name}_changelist"
     try:
         return request.build_absolute_uri(reverse(name, current_app=admin.admin_site.name))
-    except (NoReverseMatch, DisallowedHost):
+    except NoReverseMatch:
         return None
 
 
@@ -147,10 +146,7 @@ def _leads_to_model(request: MCPRequest, admin: ModelAdmin[Any], location: str) 
 
 
 def _is_own_host(request: MCPRequest, host: str) -> bool:
-    try:
-        return not host or host == request.get_host()
-    except DisallowedHost:
-        return False
+    return not host or host == request.get_host()
 
 
 # Files.

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
 from django.core.files.uploadedfile import UploadedFile
 from django.urls import NoReverseMatch, reverse
 
@@ -126,8 +125,8 @@ def how_to_upload(request: MCPRequest) -> str:
     if not get_conf().MAX_UPLOAD_BYTES:
         return "upload://…, but uploads are switched off."
     site, url = getattr(request.mcp, "site", None), "/mcp/upload"
-    # On stdio, the URLs may be served by nobody, and under a host that is not allowed.
-    with contextlib.suppress(NoReverseMatch, DisallowedHost):
+    # On stdio, the URLs may be served by nobody.
+    with contextlib.suppress(NoReverseMatch):
         url = reverse("mcp_django:uploads", current_app=None if site is None else site.name)
         prefix = request.META.get("SCRIPT_NAME", "")
         # Ahead of Django's handler, nobody has told reverse() of the prefix.

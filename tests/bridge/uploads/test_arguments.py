@@ -74,14 +74,16 @@ def test_the_command_has_the_url_that_clients_know(
     assert how_to_upload(request).endswith(f"'{url}'")
 
 
-def test_a_host_that_is_not_allowed_spoils_no_list(root: DirectPeer, declared: Declared, settings: Any) -> None:
+def test_a_caller_without_a_host_uploads_to_base_url_whatever_hosts_are_allowed(
+    root: DirectPeer, declared: Declared, settings: Any
+) -> None:
     declared.tool(read_file)
     settings.MCP = {**settings.MCP, "BASE_URL": "http://unknown.example"}
     settings.ALLOWED_HOSTS = ["example.com"]
 
     described = listed(root, "read_file")["inputSchema"]["properties"]["file"]["description"]
 
-    assert described.endswith("'/mcp/upload?name=FILE'")
+    assert described.endswith("'http://unknown.example/mcp/upload?name=FILE'")
 
 
 def test_a_file_is_read_as_any_other(root: DirectPeer, declared: Declared) -> None:
