@@ -114,7 +114,7 @@ def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, mo
     to_dispatch = way.before("dispatch.py", "respond")
 
     assert len(to_dispatch.files) <= files, str(to_dispatch)
-    assert len(to_dispatch.stations) - 1 <= moves, to_dispatch
+    assert len(to_dispatch.stations) - 1 <= moves, str(to_dispatch)
 
 
 @pytest.mark.own_form
