@@ -6,7 +6,7 @@ imports is listed in docs/reference-imports.md.
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def __getattr__(name: str) -> Any:
 
 def _version() -> str:
     """The version as the installed distribution has it from pyproject.toml."""
+    from importlib import metadata
+
     try:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:

@@ -34,23 +34,36 @@ class MCPConfig(AppConfig):
         claim_early("mcp_stdio")
 
     def ready(self) -> None:
+        """Import no more than a command needs that serves nothing: the rest comes with what first uses it."""
         from mcp_django import checks  # noqa: F401
         from mcp_django.access import signals
-        from mcp_django.bridge import sites
+        from mcp_django.bridge.site_signals import actions_found
         from mcp_django.bridge.tasks import framework
-        from mcp_django.push.receivers import watch
+        from mcp_django.push import first_sign
 
         signals.connect()
-        watch.prime()
-        sites.registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")
-        sites.actions_found.connect(_make_tool_rows, dispatch_uid="mcp_django.override_rows")
-        # A package imports only from packages below it, so functions of higher packages are handed in here.
-        sites.url_patterns = _url_patterns
+        first_sign.wait()
+        actions_found.connect(_make_tool_rows, dispatch_uid="mcp_django.override_rows")
+        # A package imports only from packages below it, so a function of a higher package is handed in here.
         framework.load_job = _load_job
         autodiscover_modules("mcp")
         if apps.is_installed("django.contrib.admin"):
             _register_pages()
         post_migrate.connect(_make_rows, sender=self)
+
+    def url_patterns(self, site: MCPSite) -> list[URLPattern]:
+        """The URLs of a site, with those of logging in where that app is installed."""
+        from mcp_django.console.pages.landing import landing_page
+        from mcp_django.console.pages.own_page import url_patterns as self_service_patterns
+        from mcp_django.transports.http.routes import url_patterns as undiscovered
+        from mcp_django.transports.http.views import url_patterns as endpoint
+
+        own = [*endpoint(site, landing_page), *self_service_patterns(site)]
+        if apps.is_installed(OAUTH_APP):
+            from mcp_django.oauth.urls import url_patterns as oauth_patterns
+
+            own += oauth_patterns(site)
+        return [*own, *undiscovered()]
 
 
 def _register_pages() -> None:
@@ -90,21 +103,6 @@ def _make_tool_rows(**kwargs: Any) -> None:
             make_tool_rows(using)
     except Exception:
         logger.exception("Administrators do not find the new actions yet")
-
-
-def _url_patterns(site: MCPSite) -> list[URLPattern]:
-    """The URLs of a site, with those of logging in where that app is installed."""
-    from mcp_django.console.pages.landing import landing_page
-    from mcp_django.console.pages.own_page import url_patterns as self_service_patterns
-    from mcp_django.transports.http.routes import url_patterns as undiscovered
-    from mcp_django.transports.http.views import url_patterns
-
-    own = [*url_patterns(site, landing_page), *self_service_patterns(site)]
-    if apps.is_installed(OAUTH_APP):
-        from mcp_django.oauth.urls import url_patterns as oauth_patterns
-
-        own += oauth_patterns(site)
-    return [*own, *undiscovered()]
 
 
 def _load_job() -> Any:

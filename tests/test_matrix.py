@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.checks import NEWEST_DJANGO
+from mcp_django.checks.settings import NEWEST_DJANGO
 from tests.matrix import PAIRS, ROOT, Pair, interpreter, requirements
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -1,6 +1,7 @@
 """Receivers that let changes by administrators take effect in every process.
 
-They concern tokens, users, groups, permissions, tools and prompts.
+They concern tokens, users, groups, permissions, tools and prompts. What they need is imported once one is called, since
+they are connected at every start of the project.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 from django.utils import timezone
 
-from mcp_django.access import overrides, trail
-from mcp_django.access.authentication import principals
+from mcp_django.access import overrides
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.users import has_new_password
 from mcp_django.core.events.controls import ControlKind
@@ -92,12 +92,16 @@ def _is_leftover(instance: Any) -> bool:
 
 
 def _grant_ended(sender: Any, grant: Grant, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
     trail.note_grant(grant, f"ended: {grant.ended_by}", using)
     _announce_access_change(using, {grant.user_id})
 
 
 def _announce_access_change(using: str, users: set[Any] | None) -> None:
     """Forget and let other processes forget what these users may do, or with None what anybody may do."""
+    from mcp_django.access.authentication import principals
+
     if users is None:
         principals.clear()
         overrides.forget()
@@ -110,6 +114,8 @@ def _announce_access_change(using: str, users: set[Any] | None) -> None:
 def _token_saved(
     sender: Any, instance: AccessToken, created: bool, using: str, update_fields: Any, **kwargs: Any
 ) -> None:
+    from mcp_django.access import trail
+
     was_revoked = update_fields is not None and "revoked_at" in update_fields and instance.revoked_at is not None
     if created and instance.grant_id is not None:
         return  # The line of its grant says it: granted, or refreshed.
@@ -117,6 +123,8 @@ def _token_saved(
 
 
 def _token_deleted(sender: Any, instance: AccessToken, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
     if not _is_leftover(instance):
         trail.note_token(instance, "deleted", using)
 
@@ -128,6 +136,8 @@ def _note_switch(sender: type[AdminOverride], instance: AdminOverride, using: st
 
 
 def _override_saved(sender: Any, instance: AdminOverride, created: bool, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
     change = "on" if instance.enabled else "off"
     if created:
         change = f"created {change}"
@@ -137,6 +147,8 @@ def _override_saved(sender: Any, instance: AdminOverride, created: bool, using: 
 
 
 def _override_deleted(sender: Any, instance: AdminOverride, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
     trail.note_override(instance, "deleted", using)
 
 
@@ -161,6 +173,8 @@ def _groups_changed(
 
     Deleting a group removes it without this signal, so that its tool does not become open to everybody.
     """
+    from mcp_django.access import trail
+
     if not action.startswith("post_"):
         return
     rows: Any = model._default_manager.using(using)
@@ -186,6 +200,7 @@ def _note_password(sender: Any, instance: Any, raw: bool, using: str, update_fie
 
 def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
     """Revoke the user's tokens, and end their grants, when the password was changed or removed."""
+    from mcp_django.access import trail
     from mcp_django.models import AccessToken, Grant
 
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:

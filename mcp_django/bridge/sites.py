@@ -18,7 +18,6 @@ from django.core.signals import setting_changed
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
-from django.dispatch import Signal
 from django.utils import translation
 from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
@@ -34,6 +33,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.site_signals import actions_found, registry_changed
 from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
 from mcp_django.bridge.tools.aggregate import AggregateRecords
@@ -66,12 +66,6 @@ _NO_CONTEXT = nullcontext()
 
 _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
 
-#: Sent by a site when the models that it exposes may have changed, with the argument ``site``.
-registry_changed = Signal()
-
-#: Sent by a site when a request has shown actions that it did not know, with the argument ``site``.
-actions_found = Signal()
-
 #: With this many tools, no more are made of the actions that requests show.
 _MAX_TOOLS = 2_000
 
@@ -90,13 +84,6 @@ def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[Mode
 def superusers_request() -> MCPRequest:
     """A request of a superuser that is in no database, with every scope. What it may not see, nobody may."""
     return from_settings().for_principal(Principal(Superuser(), frozenset(SCOPES), source=Source.COMMAND))
-
-
-def url_patterns(site: MCPSite) -> list[Any]:
-    """The URL patterns of a site. Transports stand above this package, so ``apps`` replaces this function."""
-    raise ImproperlyConfigured(
-        "mcp_django is not in INSTALLED_APPS, or its URLs were imported before the apps were ready."
-    )
 
 
 def names_nothing(scope: str) -> str:
@@ -456,7 +443,13 @@ class MCPSite:
     def urls(self) -> tuple[list[Any], str, str]:
         """For ``path("", site.urls)``."""
         self._has_urls = True
-        return url_patterns(self), "mcp_django", self.name
+        if not (apps.models_ready and apps.is_installed("mcp_django")):
+            raise ImproperlyConfigured(
+                "mcp_django is not in INSTALLED_APPS, or its URLs were imported before the apps were ready."
+            )
+        # Transports stand above this package.
+        config: Any = apps.get_app_config("mcp_django")
+        return config.url_patterns(self), "mcp_django", self.name
 
     def _forget(self) -> None:
         self.tools_on_loop = ()

@@ -9,7 +9,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.core import mail
-from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.checks import CheckMessage, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
@@ -19,7 +19,6 @@ from mcp_django.conf import unknown_keys
 from mcp_django.core.events.bus import CORE, PUBSUB, ChannelLayerBus, LocalBus, configured_bus
 
 
-@register("mcp_django")
 def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check how changes reach other processes."""
     if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
@@ -64,7 +63,6 @@ def _several_processes() -> str | None:
     return None if settings.DEBUG or hasattr(mail, "outbox") else "DEBUG is off"
 
 
-@register(Tags.database, "mcp_django")
 def check_databases(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:

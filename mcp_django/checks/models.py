@@ -12,7 +12,6 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.base import ModelBase
-from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.bridge.declared.admin_form import is_record_field
 from mcp_django.bridge.declared.options import ModelMCP, row_hook
@@ -116,6 +115,8 @@ def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
 
 
 def _is_serializer_of(model: type[models.Model], cls: Any) -> bool:
+    from rest_framework.serializers import ModelSerializer, Serializer  # They bring the database drivers with them.
+
     if not isinstance(cls, type) or not issubclass(cls, Serializer):
         return False
     of = getattr(getattr(cls, "Meta", None), "model", None)

@@ -13,7 +13,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.core.cache import InvalidCacheBackendError
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, models
 from django.utils.module_loading import import_string
@@ -42,7 +42,6 @@ _GONE = {
 }
 
 
-@register("mcp_django")
 def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check that the tests have run with this Django: the requirements rule out no newer one."""
     if django.VERSION[:2] <= NEWEST_DJANGO:
@@ -58,7 +57,6 @@ def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
     ]
 
 
-@register("mcp_django")
 def check_distributions(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check that the distribution mcp-django, which has the same import name, is not installed."""
     try:
@@ -76,7 +74,6 @@ def check_distributions(app_configs: Sequence[AppConfig] | None, **kwargs: Any) 
     ]
 
 
-@register("mcp_django")
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check the dictionary MCP, and other settings that we depend on."""
     found: list[CheckMessage] = []

@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Warning
 
 from mcp_django.bridge.declared.secrets import is_ours
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -23,7 +23,6 @@ from mcp_django.core.compat.admin import model_admins, served_admin_sites
 from mcp_django.core.middleware_policy import chosen_tenants, skips_middleware, unknown_middleware
 
 
-@register("mcp_django")
 def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check what each site declares. What hooks answer at request time cannot be checked."""
     if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
@@ -132,7 +131,6 @@ def _check_middleware(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
         )
 
 
-@register("mcp_django", deploy=True)
 def check_tenants(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Of ``check --deploy``: middleware that chooses a tenant for certain, and a site that does not."""
     found = [] if skips_middleware() else chosen_tenants()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from mcp_django import exceptions
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _ECHOED_CHARS = 2_000
 #: If more values than this are wrong, the error lists none of them.

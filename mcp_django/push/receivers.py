@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.core.signals import request_started
 from django.db import models
-from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
+from mcp_django.bridge.site_signals import registry_changed
 from mcp_django.bridge.sites import all_sites
 from mcp_django.core.compat.models import base_queryset_class, sets_by_base_manager
 from mcp_django.core.events.transaction import note
+from mcp_django.push import first_sign
 from mcp_django.push.left_behind import LetGo, Target, leaving
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ _SETTING_NOTHING = (models.CASCADE, models.PROTECT, models.RESTRICT, models.DO_N
 
 
 class Watch:
-    """The receivers on the exposed models of every site, connected at the first sign of life of the database.
-
-    ``ready()`` is too early: admins may be registered by apps that come later, or in urls.py.
-    """
+    """The receivers on the exposed models of every site, connected at the first sign of life of the database."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -55,12 +52,8 @@ class Watch:
         """The concrete models that clients may watch."""
         return {model for site in all_sites() for model in _watched(site)}
 
-    def prime(self) -> None:
-        """Wait for the first database connection, request or save, and then disconnect these receivers."""
-        for signal in (connection_created, request_started, post_save):
-            signal.connect(self._on_life, dispatch_uid="mcp_django.watch")
-
-    def _on_life(self, sender: Any, **kwargs: Any) -> None:
+    def begin(self, sender: Any, **kwargs: Any) -> None:
+        """Connect the receivers. ``kwargs``: those of the signal; a save that is the first sign counts."""
         # Other threads wait, or their saves meanwhile would not be reported. They do not wait for ever, since one of
         # them may be importing the URLconf that is needed here.
         if not apps.ready or not self._lock.acquire(timeout=_CONNECT_SECONDS):
@@ -78,15 +71,14 @@ class Watch:
         finally:
             self._connecting = nested
             self._lock.release()
-        for signal in (connection_created, request_started, post_save):
-            signal.disconnect(dispatch_uid="mcp_django.watch")
+        first_sign.has_come()
         if "instance" in kwargs and sender in self._targets:
             self._saved(sender, **kwargs)
 
     def targets_of(self, model: Model) -> Sequence[Target]:
         """The watched models to which the model's rows belong; empty where clients may watch none."""
         if not self._connected:
-            self._on_life(model)
+            self.begin(model)
         return self._targets.get(model, ())
 
     def refresh(self, **kwargs: Any) -> None:
@@ -234,3 +226,4 @@ def _reverse_many_to_many(model: Model) -> list[Any]:
 
 
 watch = Watch()
+registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django.access.authentication import authenticate
-from mcp_django.checks import check_settings
+from mcp_django.checks.settings import check_settings
 from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken, Tool
 from tests.access.test_grants import request_to

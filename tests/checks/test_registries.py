@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 
 from mcp_django import site
-from mcp_django.checks import check_sites
+from mcp_django.checks.sites import check_sites
 from tests.shop.models import Remark, Tag
 from tests.support.asking import DirectPeer
 from tests.support.base import MODERN

@@ -17,7 +17,9 @@ from django.utils.version import get_version
 
 from demo_project.flights.models import Airport, Disruption, Flight
 from mcp_django import MCPSite, ModelMCP, site
-from mcp_django.checks import check_databases, check_settings, check_sites
+from mcp_django.checks.bus import check_databases
+from mcp_django.checks.settings import check_settings
+from mcp_django.checks.sites import check_sites
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Product
 from tests.support.declared import Declared

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.bridge.sites import registry_changed
+from mcp_django.bridge.site_signals import registry_changed
 from mcp_django.core.events.changed_rows import ModelChange
 from mcp_django.push.receivers import watch
 from tests.push.conftest import Heard

@@ -7,20 +7,16 @@ from typing import Any
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.db.models import Model
 
-from mcp_django.console.admin.activity import CallAdmin
-from mcp_django.console.admin.changes import ChangeAdmin
-from mcp_django.console.admin.prompts import PromptAdmin
-from mcp_django.console.admin.tokens import AccessTokenAdmin
-from mcp_django.console.admin.tools import ToolAdmin
+from mcp_django.console.admin.later import later
 from mcp_django.models import AccessToken, Call, Change, Prompt, Tool
 
 #: Each AdminSite has these. An app of ours that has models of its own adds them.
 MODEL_ADMINS: dict[type[Model], type[ModelAdmin[Any]]] = {
-    AccessToken: AccessTokenAdmin,
-    Call: CallAdmin,
-    Change: ChangeAdmin,
-    Prompt: PromptAdmin,
-    Tool: ToolAdmin,
+    AccessToken: later("mcp_django.console.admin.tokens.AccessTokenAdmin"),
+    Call: later("mcp_django.console.admin.activity.CallAdmin"),
+    Change: later("mcp_django.console.admin.changes.ChangeAdmin"),
+    Prompt: later("mcp_django.console.admin.prompts.PromptAdmin"),
+    Tool: later("mcp_django.console.admin.tools.ToolAdmin"),
 }
 
 

@@ -7,6 +7,7 @@ pool may use it too. The queries of hooks, tools and actions are never limited.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +22,6 @@ from mcp_django.conf import get_conf
 from mcp_django.core.compat.connections import driver_cursor, driver_errors, is_mariadb, moves_beyond_calendar
 from mcp_django.core.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import TooSlow
-
-try:
-    from psycopg import ClientCursor
-except ImportError:  # The project uses another database, or psycopg2.
-    ClientCursor = None  # type: ignore[assignment,misc]
 
 T = TypeVar("T")
 
@@ -179,7 +175,9 @@ class PostgreSQLBounds(Bounds):
 
     def run_query(self, statement: Statement) -> Any:
         cursor, raw = statement.cursor, statement.cursor.connection
-        sends_several = ClientCursor is not None and isinstance(cursor, ClientCursor)
+        # Whatever has made such a cursor has imported it.
+        psycopg: Any = sys.modules.get("psycopg")
+        sends_several = psycopg is not None and isinstance(cursor, psycopg.ClientCursor)
         self._began = time.monotonic()
         # The driver's state counts, because a transaction may also have been begun by plain SQL.
         status = raw.info.transaction_status

@@ -7,6 +7,7 @@ every ORM call of the site.
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +15,9 @@ from typing import Any
 
 
 def _original(module: str, name: str) -> Any:
-    try:
-        from gevent import monkey
-    except ImportError:
-        return None
-    return monkey.get_original(module, name) if monkey.is_module_patched(module) else None
+    # What has patched a module is imported.
+    monkey: Any = sys.modules.get("gevent.monkey")
+    return monkey.get_original(module, name) if monkey is not None and monkey.is_module_patched(module) else None
 
 
 def start_thread(target: Callable[[], None]) -> None:
