@@ -66,7 +66,7 @@ class Watch:
                 self._connecting = True
                 self._connect()
         except Exception:
-            logger.exception("The models to watch cannot be found yet; changes are not reported")
+            logger.exception(first_sign.NOT_YET)
             return
         finally:
             self._connecting = nested

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.sessions.models import Session
 from django.db import connection, models
+from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
@@ -17,6 +19,7 @@ from django.utils import timezone
 from mcp_django import site
 from mcp_django.bridge.site_signals import registry_changed
 from mcp_django.core.events.changed_rows import ModelChange
+from mcp_django.push import first_sign
 from mcp_django.push.receivers import watch
 from tests.push.conftest import Heard
 from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched
@@ -299,3 +302,17 @@ def test_a_change_that_cannot_be_noted_at_all_fails_no_save(
 
     assert Tag.objects.filter(name="c").exists()
     assert "A change of shop.Tag is not pushed" in caplog.text
+
+
+def test_a_query_does_not_fail_where_another_thread_holds_the_import(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp_django.push.receivers", None)
+
+    first_sign.wait()
+    try:
+        connection_created.send(sender=None, connection=None)
+    finally:
+        first_sign.has_come()
+
+    assert first_sign.NOT_YET in caplog.text
