@@ -74,6 +74,7 @@ faults: $(VENV)/test.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.serving
+	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.profile
 	$(BIN)/python -m bench.trail
 	$(BIN)/python -m bench.remembered
