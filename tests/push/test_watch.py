@@ -311,7 +311,7 @@ def test_a_query_does_not_fail_where_another_thread_holds_the_import(
 
     first_sign.wait()
     try:
-        connection_created.send(sender=None, connection=None)
+        connection_created.send(sender=type(connection), connection=connection)
     finally:
         first_sign.has_come()
 
