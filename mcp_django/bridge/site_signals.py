@@ -1,4 +1,4 @@
-"""What sites tell: a module of its own, so that receivers are connected before any site is imported."""
+"""The signals of sites, in a module of their own: receivers are connected before any site is imported."""
 
 from __future__ import annotations
 

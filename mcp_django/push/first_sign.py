@@ -27,8 +27,8 @@ def wait() -> None:
         signal.connect(_begin, dispatch_uid=_UID)
 
 
-def has_come() -> None:
-    """Wait no more."""
+def stop_waiting() -> None:
+    """Disconnect what ``wait`` has connected."""
     for signal in _SIGNALS:
         signal.disconnect(dispatch_uid=_UID)
 

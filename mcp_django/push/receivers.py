@@ -71,7 +71,7 @@ class Watch:
         finally:
             self._connecting = nested
             self._lock.release()
-        first_sign.has_come()
+        first_sign.stop_waiting()
         if "instance" in kwargs and sender in self._targets:
             self._saved(sender, **kwargs)
 

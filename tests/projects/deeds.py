@@ -62,9 +62,11 @@ class Deeds:
         actions = _actions(browser, admin)
         self.tried["action"] += len(actions)
         yield from (f"action: {name} is not offered" for name in actions if name not in offered)
-        if agent.subscribe(uri := f"db://{label.replace('.', '/')}/{quote(key)}") and _saves(row):
+        if agent.subscribe(uri := f"db://{label.replace('.', '/')}/{quote(key)}"):
             self.tried["saved"] += 1
-            if not _hears(agent, uri):
+            if why := _saved(row):
+                yield f"saved: its own save fails with {why}"
+            elif not _hears(agent, uri):
                 yield "saved: nobody is told"
 
 
@@ -96,13 +98,14 @@ def _actions(browser: Browser, admin: ModelAdmin[Any]) -> list[str]:
     return [] if form is None else [name for name, _ in form.fields["action"].choices if name not in ("", _DELETES)]
 
 
-def _saves(row: Any) -> bool:
+def _saved(row: Any) -> str:
+    """Save the row. Returns why that fails, which is reported."""
     try:
         with transaction.atomic():
             row.save()
-    except Exception:  # noqa: BLE001 - the model asks for more
-        return False
-    return True
+    except Exception as error:  # noqa: BLE001 - it is reported
+        return type(error).__name__
+    return ""
 
 
 def _hears(agent: MCPClient, uri: str) -> bool:

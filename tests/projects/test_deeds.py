@@ -1,4 +1,4 @@
-"""Where an agent may do other things than a person, or something else comes of it, that is found."""
+"""A deed that an agent may not do as a person may, or that has another outcome, is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of creating and changing rows: by an agent, and by a person who types the same into the admin's form."""
+"""The outcomes of creating and changing rows: by an agent, and by a person who types the same into the admin's form."""
 
 from __future__ import annotations
 

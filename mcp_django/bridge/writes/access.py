@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from django.contrib.admin import ModelAdmin
-    from django.db import models
 
     from mcp_django.bridge.declared.options import Consent, ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
@@ -36,43 +35,38 @@ _OF_ROWS = (HOOKS["update"], HOOKS["delete"])
 VERBS: Mapping[Operation, str] = {"create": "add", "update": "change", "delete": "delete"}
 
 
-def may_write(model: ModelRights, operation: Operation, obj: models.Model | None = None, *, scope: str = WRITE) -> bool:
+def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -> bool:
     """Whether rows of the model may be written in this way: by its options, by its ModelAdmin, and by the scopes.
 
-    Nobody writes what cannot be read: what is there is shown before it is changed. ``obj``: the row, which is there.
-    Without one, a hook of the project that may allow it of some row allows it; the admin's view then asks it with the
-    row. ``scope``: the one that the credential must have. With the scope to read, this says whether the user may
-    write, even if the credential may not.
+    Nobody writes what cannot be read: what is there is shown before it is changed. A hook of the project that may allow
+    it of some row allows it: the admin's view then asks it with the row. ``scope``: the one that the credential must
+    have. With the scope to read, this says whether the user may write, even if the credential may not.
     """
     admin = model.model_mcp.model_admin
     if admin is None or not ways.is_open(model, "record"):
         return False
     if operation not in model.ask_hook("get_writable", ()):
         return False
-    needed, hook = of_model(model.label, scope), partial(_allows, model.model_mcp, admin, HOOKS[operation], obj)
+    needed, hook = of_model(model.label, scope), partial(_allows, model.model_mcp, admin, HOOKS[operation])
     return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
 
 
-def _allows(
-    declared: ModelMCP, admin: ModelAdmin[Any], hook: str, obj: models.Model | None, request: MCPRequest
-) -> bool:
+def _allows(declared: ModelMCP, admin: ModelAdmin[Any], hook: str, request: MCPRequest) -> bool:
     if not admin.admin_site.has_permission(request):
         return False
-    if obj is not None:
-        return bool(getattr(admin, hook)(request, obj))
     if hook in _OF_ROWS and declared.object_permissions:
         return allows_some(admin, request, hook)
     return bool(getattr(admin, hook)(request))
 
 
-def operations(model: ModelRights, key: Any = None) -> list[Operation]:
-    """What may be done with rows of the model; with a key, with that row, which the agent sees."""
-    found = [one for one in OPERATIONS if may_write(model, one)]
-    admin = model.model_mcp.model_admin
-    if key is None or admin is None or not hooks_by_object(admin, _OF_ROWS):
-        return found
-    obj = admin.get_object(model.rights.request, str(key))
-    return [one for one in found if one == "create" or (obj is not None and may_write(model, one, obj))]
+def operations(model: ModelRights) -> list[Operation]:
+    """What may be done with rows of the model, or with some of them."""
+    return [one for one in OPERATIONS if may_write(model, one)]
+
+
+def decides_by_row(model: ModelRights, operation: Operation) -> bool:
+    """Whether a hook of the project may allow it of one row and not of another."""
+    return bool(hooks_by_object(model.model_mcp.model_admin, (HOOKS[operation],)))
 
 
 def writable_models(rights: Rights, operation: Operation | None = None) -> list[ModelRights]:

@@ -37,13 +37,17 @@ def listed(rights: Rights) -> JSON:
 def describe(model: ModelRights, key: Any) -> JSON:
     """The form of a row, or without a key that of a new one. Raises InvalidQuery and ToolError."""
     of_row, pk = (model, None) if key is None else proposals.row_of(model, key)
-    operations = access.operations(model, pk)
+    operations = access.operations(model)
     if key is None and "create" not in operations:
         raise InvalidQuery.one("id", f"is needed: you may not create a {model.label}.")
     described: JSON = {"model": model.label, **({} if key is None else {"id": str(pk)}), "operations": operations}
-    if key is not None and "update" not in operations:
+    if key is not None and "update" not in operations and not access.decides_by_row(model, "delete"):
         return described
-    _, main, inlines = proposals.open_form(of_row, pk)
+    page, main, inlines = proposals.open_form(of_row, pk)
+    if key is not None:
+        described["operations"] = [one for one in operations if one not in page.refused]
+        if "update" not in described["operations"]:
+            return described
     writable = [main, *(inline.empty_form for inline in inlines.values())]
     described["fields"] = _fields(main, is_new=key is None)
     if inlines:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.pages import FormPage
     from mcp_django.exchange.requests import MCPRequest
 
+FORBIDDEN = "You may not do this. Nothing was changed."
 #: Rows with the same value that are looked at, for one that the agent sees.
 _MAX_LOOKED_AT = 100
 #: Characters of a value that its error repeats.
@@ -221,7 +222,7 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
     try:
         yield
     except PermissionDenied:
-        raise ToolError("You may not do this. Nothing was changed.") from None
+        raise ToolError(FORBIDDEN) from None
     except ValidationError as error:
         raise ToolError(
             "Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights, keys))
@@ -233,8 +234,16 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
         if real is not None:
             raise ToolError(f"The admin shows it as a {real.label}: name that model. Nothing was changed.") from None
         said = said_by(error.request, names_of(rights.label, _stored(rights, keys)))
-        text = " ".join(["The admin does not show its form for this.", *said, "Nothing was changed."])
+        instead = [f"Create a {' or a '.join(heirs)}."] if list(keys) == [None] and (heirs := _heirs(rights)) else []
+        text = " ".join(["The admin does not show its form for this.", *said, *instead, "Nothing was changed."])
         raise ToolError(text) from None
+
+
+def _heirs(rights: ModelRights) -> list[str]:
+    """The models whose rows are rows of this one too: a parent of django-polymorphic has no form of its own."""
+    concrete = rights.model._meta.concrete_model
+    heirs = (one for one in rights.rights.models() if issubclass(one.model, rights.model))
+    return [one.label for one in heirs if one.model._meta.concrete_model is not concrete]
 
 
 def of_unreadable(model: ModelRights, keys: Sequence[Any], error: Exception) -> list[FieldError]:

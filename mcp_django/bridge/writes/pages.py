@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -13,6 +13,7 @@ from django.db import router, transaction
 from django.http import Http404
 from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 
+from mcp_django.bridge.writes.access import HOOKS
 from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.twin import Stop, ViewRun, twin_of
 from mcp_django.core.compat.admin import key_for_url, names_in_fieldsets
@@ -21,7 +22,11 @@ from mcp_django.core.compat.requests import without_csrf
 if TYPE_CHECKING:
     from django.http.response import HttpResponseBase
 
+    from mcp_django.bridge.declared.options import Operation
     from mcp_django.exchange.requests import MCPRequest
+
+#: What may be done with an object that is there.
+_OF_OBJECTS: tuple[Operation, ...] = ("update", "delete")
 
 
 class Refused(Exception):
@@ -65,6 +70,8 @@ class FormPage:
     #: The names of the fields that can be filled in.
     names: list[str]
     inlines: list[Inline] = field(default_factory=list)
+    #: What the page does not let the user do with its object.
+    refused: Collection[Operation] = ()
 
 
 def open_page(admin: ModelAdmin[Any], request: MCPRequest, key: Any = None) -> FormPage:
@@ -137,7 +144,9 @@ def _page_of(response: Any, request: MCPRequest) -> FormPage:
     shown = [name for name in names_in_fieldsets(admin_form.fieldsets) if name in admin_form.form.fields]
     names = [name for name in dict.fromkeys(shown) if name not in admin_form.readonly_fields]
     inlines = [_inline(one) for one in context.get("inline_admin_formsets") or ()]
-    return FormPage(admin_form.form, names, [*inlines, *_nested(inlines)])
+    # A page names them as the hooks that its view has asked.
+    refused = [one for one in _OF_OBJECTS if not context.get(HOOKS[one], True)]
+    return FormPage(admin_form.form, names, [*inlines, *_nested(inlines)], refused)
 
 
 def _nested(inlines: Iterable[Inline]) -> Iterator[Inline]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.db import models, router, transaction
 from django.utils.text import slugify
@@ -292,12 +292,11 @@ def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
     key, of_row, own = None, model, None
     if operation == "update":
         of_row, key = row_of(model, arguments["id"])
-        with refusals(of_row, [key]):
-            if operation not in access.operations(model, key):
-                raise PermissionDenied
         # Before its form is read: a change between the two refuses the confirmation.
         own = states.stored(of_row, [key])
     page, main, inlines = open_form(of_row, key)
+    if operation == "update" and operation in page.refused:
+        raise ToolError(form_errors.FORBIDDEN)
     given = filling.read(main, inlines, arguments.get("values", {}), arguments.get("rows", {}))
     if operation == "update" and not arguments.get("values") and not any(given.rows.values()):
         names = list(main.fields)

@@ -391,8 +391,10 @@ def test_a_row_that_belongs_to_a_class_below_is_deleted_as_one_of_that_class(lab
 
     with MCPClient(lab.user, scopes=["read", "write"]) as agent:
         refused = agent.call("delete_record", model="studio.prop", ids=[str(lamp.pk)], raise_on_error=False)
+        new = agent.call("describe_form", model="studio.prop", raise_on_error=False)
 
     assert refused.text == "The admin shows it as a studio.lamp: name that model. Nothing was changed."
+    assert "Create a studio.lamp" in new.text
     assert deleted(lab, lamp).of(Prop) == []
 
 

@@ -109,6 +109,7 @@ class OpenLedgers(BaseBackend):
 OF_A_ROW_ALONE = {
     "by its value": (lambda request, obj: obj is not None and not obj.closed, True, False),
     "by a backend": (lambda request, obj: request.user.has_perm("lab.touch_ledger", obj), True, False),
+    "by the page": (lambda request, obj: obj is not None and f"/{obj.pk}/" in request.path, True, True),
     "of every row": (lambda request, obj: obj is not None, True, True),
     "of no row": (lambda request, obj: obj is None, False, False),
     "never": (lambda request, obj: False, False, False),
