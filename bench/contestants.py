@@ -229,7 +229,6 @@ def drf(caller: Caller, order: Sequence[str], cursor: str = "", *, with_token: b
 
     def prepare() -> Any:
         request: Any = APIRequestFactory().get("/flights/", query, headers=headers)
-        request.mcp_fresh = True  # As under WSGI: the token is read from the database each time.
         if not with_token:
             force_authenticate(request, caller.user)
         return request

@@ -159,8 +159,7 @@ class PrincipalCache:
         if principal is None:
             self._known.forget(name)
             return None
-        # A process that gets no events reads everything anew, so that it need not remember anything.
-        if get_conf().TOKEN_CACHE_SECONDS and (not fresh or name in self._known.entries):
+        if get_conf().TOKEN_CACHE_SECONDS:
             self._keep(name, principal, generation)
             return _mark_used(_admitted(principal, request))
         return _mark_used(principal if _may_come(principal, request) else None)

@@ -54,16 +54,13 @@ class Overrides:
         self._generation = 0
 
     def of(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Override]:
-        """The overrides of the exchange's site by name.
-
-        Without push, this process gets no events from other processes, so it always reads the database.
-        """
-        return self.of_site(exchange.site, fresh=fresh or not exchange.connection.push)
+        """The overrides of the exchange's site by name."""
+        return self.of_site(exchange.site, fresh=fresh or exchange.connection.reads_anew)
 
     def of_request(self, site: Site, request: MCPRequest) -> Mapping[str, Override]:
-        """As ``of``, for a request. Before a push a request has no exchange, and this process gets events."""
+        """As ``of``, for a request. Before a push a request has no exchange."""
         connection = getattr(request.mcp, "connection", None)
-        return self.of_site(site, fresh=connection is not None and not connection.push)
+        return self.of_site(site, fresh=connection is not None and connection.reads_anew)
 
     def of_site(self, site: Site, *, fresh: bool) -> Mapping[str, Override]:
         seconds = get_conf().TOKEN_CACHE_SECONDS

@@ -53,6 +53,8 @@ class Connection(Protocol):
 
     #: Whether notifications can be delivered on it.
     push: bool
+    #: Whether overrides are read again even if they were read in the last TOKEN_CACHE_SECONDS.
+    reads_anew: bool = False
     #: ``http``, ``sse``, ``websocket``, ``grpc`` or ``stdio``; ``task``, ``admin`` or ``test`` without a real client.
     transport: str = ""
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
@@ -108,6 +110,7 @@ class NoConnection(Connection):
     """For a run without a client: a task, which stores what it tells and asks, or an inspection."""
 
     push = False
+    reads_anew = True
     transport = "task"
     can_ask = False
 

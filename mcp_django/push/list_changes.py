@@ -256,9 +256,10 @@ def in_turns(audiences: Iterable[Audience]) -> list[Audience]:
 
 
 class _Memory(NoConnection):
-    """A connection that gets notifications, so that cached overrides may be used: a control would have cleared them."""
+    """A connection for which overrides are not read again: the notification of their change has cleared them."""
 
     push = True
+    reads_anew = False
 
 
 def first_look(listener: Listener, names: Collection[str]) -> dict[str, bytes]:

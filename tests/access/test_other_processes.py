@@ -16,7 +16,8 @@ from tests.push.processes import POSTGRESQL, ServedPeer, bus, run_python, served
 
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
-BUSES = ["redis", "nats", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
+#: What a server hears of the others by; under WSGI it hears nothing.
+BUSES = ["redis", "nats", "no broker", "wsgi", *(["postgresql"] if connection.vendor == "postgresql" else [])]
 CHANGES = {
     "a token is revoked": "token.revoke()",
     "a user is deactivated": "user.is_active = False; user.save()",
@@ -41,12 +42,14 @@ def deployed(
     request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployed]:
     """A server. With a broker it would remember for an hour, so that only the news of a change can end that."""
-    prefix, layer = bus(request.param)
+    is_wsgi = request.param == "wsgi"
+    prefix, layer = bus("no broker" if is_wsgi else request.param)
     log: Path = tmp_path_factory.mktemp("deployed") / "log"
     with pytest.MonkeyPatch.context() as patched:
-        if request.param != "no broker":
+        if prefix or layer == POSTGRESQL:
             patched.setenv("TEST_TOKEN_CACHE_SECONDS", "3600")
-        with served("uvicorn", prefix, log, layer, module="tests.access.two_tools") as origin:
+        server = "gunicorn" if is_wsgi else "uvicorn"
+        with served(server, prefix, log, layer, module="tests.access.two_tools") as origin:
             yield Deployed(origin, prefix, layer)
 
 

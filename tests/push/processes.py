@@ -45,7 +45,7 @@ _SETUP = "import django; django.setup(); from tests.shop.models import *; import
 _SERVERS = {
     "daphne": ("daphne", "-b", "127.0.0.1", "-p", "{port}", "tests.asgi:application"),
     "uvicorn": ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "tests.asgi:application"),
-    "gunicorn": ("gunicorn", "--bind", "127.0.0.1:{port}", "demo_project.wsgi:application"),
+    "gunicorn": ("gunicorn", "--bind", "127.0.0.1:{port}", "tests.wsgi:application"),
     "uvicorn with workers": ("uvicorn", "--workers", "2", "--port", "{port}", "tests.asgi:application"),
     # A worker of granian's that is only starting when it is told to end would stay for ever.
     "granian with workers": (

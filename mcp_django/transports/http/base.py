@@ -124,9 +124,7 @@ class View(ABC):
         origins.check(self.request)
         if self.http.method not in self.methods:
             raise self.not_allowed(self.hint)
-        # Without push this is a WSGI process, which gets no events from other processes.
-        fresh = self.reads_token_again or not self.push
-        principal = self.principal or authenticate(self.request, fresh=fresh)
+        principal = self.principal or authenticate(self.request, fresh=self.reads_token_again)
         self.request.for_principal(principal)
         return self.handle(principal)
 
