@@ -26,7 +26,7 @@ from rest_framework.request import Request
 
 from mcp_django.access.throttling import failures
 from mcp_django.access.throttling.failures import KnownCallers, known_callers
-from mcp_django.conf import OAUTH_APP, Conf, get_conf
+from mcp_django.conf import OAUTH_APP, Conf, get_conf, kept_with_settings
 from mcp_django.core.compat.queries import PreparedList, PreparedQuery
 from mcp_django.core.compat.requests import copy_of
 from mcp_django.core.memory import Memory
@@ -170,6 +170,9 @@ class PrincipalCache:
         if principal.auth is not None:
             principal.auth.known_permissions = {}
             expires_at = principal.auth.expires_at
+        if principal.token_id is not None:
+            # An equal text, which is kept once.
+            name = principal.auth.hash
         self._known.keep(name, principal, generation, expires_at)
 
     def _load(self, digest: str) -> Principal | None:
@@ -311,9 +314,13 @@ def _principal_of(token: AccessToken) -> Principal:
 
 
 def _scopes_of(token: AccessToken) -> frozenset[str]:
-    """The scopes of a token. Each call needs them, and most projects have no groups."""
-    held = frozenset(token.scopes)
-    return scopes.expand(held) if get_conf().SCOPE_GROUPS else held
+    return _expanded(tuple(token.scopes))
+
+
+@kept_with_settings
+def _expanded(names: tuple[str, ...]) -> frozenset[str]:
+    """The scopes of these names. Tokens with the same ones share a set."""
+    return scopes.expand(names)
 
 
 def _principal_of_grant(grant: Grant) -> Principal:
@@ -507,8 +514,13 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
 
 def _anonymous() -> Principal | None:
     """The principal of a request without credentials, where ANONYMOUS_SCOPES let it in."""
-    held = scopes.expand(scopes.known(get_conf().ANONYMOUS_SCOPES))
+    held = _anonymous_scopes()
     return Principal(AnonymousUser(), held) if held else None
+
+
+@kept_with_settings
+def _anonymous_scopes() -> frozenset[str]:
+    return scopes.expand(scopes.known(get_conf().ANONYMOUS_SCOPES))
 
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:

@@ -108,7 +108,13 @@ def _of_user(user: Any, model: type[models.Model]) -> Sets | None:
     of_groups: set[str] = set()
     for is_own, label, codename in _query(model).fetch(alias, user.pk):
         (own if is_own else of_groups).add(f"{label}.{codename}")
-    return frozenset(own), frozenset(of_groups)
+    return _shared(frozenset(own)), _shared(frozenset(of_groups))
+
+
+@lru_cache(maxsize=1_000)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """The first of equal sets: users of the same groups share one, which is most of what is remembered of a token."""
+    return names
 
 
 @lru_cache(maxsize=8)
@@ -147,8 +153,8 @@ def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Set
     for key in keys:
         some = frozenset(groups[key])
         if some not in of_groups:
-            of_groups[some] = frozenset().union(*(of_group[group] for group in some))
-        found[key] = frozenset(own[key]), of_groups[some]
+            of_groups[some] = _shared(frozenset().union(*(of_group[group] for group in some)))
+        found[key] = _shared(frozenset(own[key])), of_groups[some]
     return found
 
 

@@ -170,7 +170,7 @@ class Signature:
                     errors.append(field_error(name, NO_UPLOAD, values[name]))
         if errors:
             raise InvalidArguments(errors)
-        if is_asynchronous(self.function, self.hints.get("return")):
+        if self.files and is_asynchronous(self.function, self.hints.get("return")):
             for name in self.files:
                 if values[name] is not None:
                     values[name].fetch()  # Its body runs on the loop, where nothing may wait for a storage.

@@ -170,11 +170,10 @@ def _record(exchange: Exchange, ms: float) -> None:
         if not isinstance(usage.error, _DENIALS):
             return
         kind = Call.Kind.REQUEST.value
-    noted = _noted(exchange, kind, ms)
     if usage.intent is not None:
-        strict.end(usage.intent, _describe(noted))
+        strict.end(usage.intent, _describe(_noted(exchange, kind, ms)))
     elif exchange.principal.user.pk is not None:
-        recorder.put((_describe, noted))
+        recorder.put((_describe, _noted(exchange, kind, ms)))
     else:
         named = exchange.site.name, kind, usage.outcome, exchange.connection.transport, usage.reason
         recorder.count(*named, address_in(exchange.request.META))

@@ -23,6 +23,7 @@ from tests.support.peers import MODERN, Message, Peer, Watching, meta
 
 class _NoConnection(Connection):
     push = False
+    reads_anew = True
 
 
 class DirectPeer(Peer):

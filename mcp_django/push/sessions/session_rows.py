@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, cast
+from functools import lru_cache
+from sys import intern
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
@@ -133,10 +135,21 @@ def _read(key: str) -> Session | None:
     # MariaDB finds a key that differs in upper case.
     found = next((row for row in rows if row.key == key and row.expires_at > timezone.now()), None)
     if found is not None:
+        # Most sessions say the same, which is kept once.
+        client = _shared(encode([found.client_info, found.client_capabilities]))
+        found.client_info, found.client_capabilities = client
+        found.site, found.revision, found.log_level = map(intern, (found.site, found.revision, found.log_level))
         remembered.keep(name, found, generation, found.expires_at)
     elif name in remembered.entries:
         remembered.forget(name)
     return found
+
+
+@lru_cache(maxsize=1_000)
+def _shared(client: bytes) -> list[Any]:
+    """A client's description of itself, from JSON."""
+    described: list[Any] = from_json(client)
+    return described
 
 
 def forget_answers(watched: Iterable[tuple[str, str]]) -> None:

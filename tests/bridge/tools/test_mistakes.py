@@ -31,9 +31,9 @@ def test_every_argument_of_find_records_is_reported(root: DirectPeer) -> None:
         ("where", "no argument 'where'. Did you mean filter?"),
         ("limit", "must not be less than 1"),
         ("filter.statsu", "no field 'statsu'. Did you mean status?"),
-        ("order_by", "no field to order by 'dsitance'. Did you mean distance?"),
         ("fields", "no field 'nmuber'. Did you mean number?"),
         ("fields", "no field 'zzz'."),
+        ("order_by", "no field to order by 'dsitance'. Did you mean distance?"),
     ]
 
 

@@ -114,7 +114,9 @@ class Column:
     @property
     def is_plain(self) -> bool:
         """Whether the value is read as it is stored."""
-        return self.kind.select is F and not self.masked and self.translated is None
+        if self.kind.select is not F or self.translated is not None:
+            return False
+        return not (self.related or self.via or self.types) or not self.masked
 
     @property
     def nullable(self) -> bool:

@@ -274,9 +274,9 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: Doubts, *, asks: bool
         if query.search:
             check_search(rights, query.search)
     with mistakes:
-        orders = order(rights, query.order_by)
-    with mistakes:
         outputs = selection.outputs(rights, query.fields)
+    with mistakes:
+        orders = order(rights, query.order_by)
     mistakes.raise_any()
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name, *filter(None, [language()]))
