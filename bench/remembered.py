@@ -1,6 +1,6 @@
 """What a process remembers of callers, in memory: tokens with their users and permissions, and sessions.
 
-.venv/bin/python -m bench.remembered [--tokens N]
+.venv/bin/python -m bench.remembered [--tokens N] [--check]
 """
 
 from __future__ import annotations
@@ -16,19 +16,28 @@ from mcp_django.core.secret import Secret
 
 TOKENS = 10_000
 _PERMISSIONS = 40
+#: What a token may take, with its user and its session.
+_MOST_KILOBYTES = 4.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.remembered", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"how many tokens are used, twice ({TOKENS:,})")
+    parser.add_argument("--check", action="store_true", help="fail where the goal is missed")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "bench.settings", "DEMO_DIR": folder}
-        _measure(options.tokens)
-    return 0
+        each = _measure(options.tokens)
+
+    from bench.report import Goal
+
+    goal = Goal("a remembered token with its session", each, _MOST_KILOBYTES, "kB")
+    print("\nGoals", goal, sep="\n")
+    return 0 if goal.holds or not options.check else 1
 
 
-def _measure(count: int) -> None:
+def _measure(count: int) -> float:
+    """Print the table; returns the kilobytes of each token."""
     import django
 
     django.setup()
@@ -49,6 +58,7 @@ def _measure(count: int) -> None:
         print("| remembered | memory | each |", "|---|---:|---:|", sep="\n")
         print(f"| {count:,} tokens | {(used - before) / 1e6:,.1f} MB | {(used - before) / count / 1e3:,.1f} kB |")
         print(f"| after {count:,} other ones | {(_resident() - before) / 1e6:,.1f} MB | |")
+    return (used - before) / count / 1e3
 
 
 def _tokens(prefix: str, count: int) -> list[str]:
