@@ -11,12 +11,10 @@ from django.db.models import Model
 
 from mcp_django.bridge.completion import CompletionFunction
 from mcp_django.bridge.declared.options import ModelMCP
-from mcp_django.bridge.prompts.function import FunctionPrompt
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.sites import MCPSite, site
 from mcp_django.bridge.tools.base import Annotations, TaskMode
-from mcp_django.bridge.tools.function import FunctionTool
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
@@ -83,6 +81,8 @@ def tool(
     """
 
     def decorate(decorated: F) -> F:
+        from mcp_django.bridge.tools.function import FunctionTool
+
         annotations = Annotations(
             read_only=read_only,
             destructive=destructive and not read_only,
@@ -140,6 +140,8 @@ def prompt(
     """
 
     def decorate(decorated: F) -> F:
+        from mcp_django.bridge.prompts.function import FunctionPrompt
+
         site.add_prompt(
             FunctionPrompt(decorated, name=name, title=title, permission=permission, complete=complete or {})
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from functools import partial
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
@@ -25,7 +25,7 @@ from mcp_django.bridge.uploads.files import NO_UPLOAD, SCHEME, StoredUpload, ope
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import FieldError, ToolError, field_error
-from mcp_django.exchange.functions import call_function
+from mcp_django.exchange.functions import InvalidArguments, call_function
 from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.names import NAME, ascii_name
 from mcp_django.types import JSON
@@ -51,14 +51,6 @@ def name_and_description(kind: str, function: Callable[..., Any], name: str) -> 
 
 #: What a function may return that yields on an event loop.
 ASYNC_ITERATORS = (AsyncIterator, AsyncGenerator, AsyncIterable)
-
-
-class InvalidArguments(Exception):
-    """The function cannot be called with these arguments. ``errors`` has an entry for each wrong one."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
-        self.errors = list(errors)
 
 
 class Signature:

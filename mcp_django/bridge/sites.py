@@ -28,7 +28,6 @@ from mcp_django.bridge.declared.admin_form import has_list
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
 from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.declared.secrets import is_hidden_model, is_ours
-from mcp_django.bridge.prompts.function import FunctionPrompt
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
@@ -39,7 +38,6 @@ from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, decla
 from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
-from mcp_django.bridge.tools.function import FunctionTool
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
 from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.resource import change_template
@@ -57,6 +55,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.http import HttpRequest
 
+    from mcp_django.bridge.prompts.function import FunctionPrompt
+    from mcp_django.bridge.tools.function import FunctionTool
     from mcp_django.exchange.requests import MCPRequest
 
 logger = logging.getLogger("mcp_django")

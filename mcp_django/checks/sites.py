@@ -15,7 +15,6 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
 from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.actions import AdminActionTool, declared_actions
-from mcp_django.bridge.tools.function import FunctionTool
 from mcp_django.checks.models import check_model, check_orderings
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
@@ -57,9 +56,7 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 def _check_schemas(site: MCPSite) -> Iterator[CheckMessage]:
     for tool in site.tools.values():
-        # Ours have none.
-        declared = tool.declared_schema if isinstance(tool, FunctionTool) else {}
-        for keyword in (one for one in _ALTERNATIVES if one in declared):
+        for keyword in (one for one in _ALTERNATIVES if one in tool.declared_schema):
             yield Warning(
                 f"The input_schema of the tool {tool.name} has {keyword} at its top, which some providers of models "
                 "refuse: their clients lose the tool.",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 
 from mcp_django.exceptions import MissingCapability, ToolError, field_error
 from mcp_django.exchange.questions import Elicited, InputRequired, Question, declares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -11,10 +11,19 @@ from django.utils import translation
 
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.core.running.workers import can_suspend, run_function
+from mcp_django.exceptions import FieldError
 from mcp_django.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
+
+
+class InvalidArguments(Exception):
+    """The function cannot be called with these arguments. ``errors`` has an entry for each wrong one."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
+        self.errors = list(errors)
 
 
 def call_function(

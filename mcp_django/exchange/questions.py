@@ -12,14 +12,16 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from django.utils.functional import cached_property
-from pydantic import BaseModel
 
 from mcp_django.protocol.errors import InvalidParams, LimitExceeded
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 #: The types that a property of a form may have, and the keywords that each may carry beside title and description.
 _PROPERTY_KEYWORDS: Mapping[str, frozenset[str]] = {

@@ -21,7 +21,7 @@ from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.core.running.workers import get_workers
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.push import credentials, presence, session_streams, task_watch, visibility
+from mcp_django.push import credentials, session_streams, task_watch, visibility
 from mcp_django.push.follower import Follower
 from mcp_django.push.identities import Identity
 from mcp_django.push.list_changes import ListWatch, concerns_lists
@@ -36,6 +36,7 @@ from mcp_django.push.waiters import Waiters
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.push.presence import Connected
 
 
 logger = logging.getLogger("mcp_django")
@@ -222,12 +223,12 @@ class Hub:
     def members(self) -> list[Member]:
         return list(self._members)
 
-    def connections(self) -> list[presence.Connected]:
+    def connections(self) -> list[Connected]:
         """The members of each connection with the times when they came, the newest connection first.
 
         A socket and its listens share a request.
         """
-        found: dict[int, presence.Connected] = {}
+        found: dict[int, Connected] = {}
         for member, (_, since) in self._members.items():
             found.setdefault(id(member.request), []).append((member, since))
         return list(reversed(found.values()))
@@ -313,6 +314,8 @@ class Hub:
             self._start(self.waiters.look_for_cancelled(cancelled))
         calls = [control for control in controls if control.kind is ControlKind.ROLL_CALL]
         if calls:
+            from mcp_django.push import presence
+
             self._start(presence.answer(self, calls))
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))

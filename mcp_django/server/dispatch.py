@@ -10,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 
 from mcp_django.access import challenges
 from mcp_django.access.throttling import throttles
@@ -329,6 +329,6 @@ def _validate(exchange: Exchange, method: Method) -> None:
 
             validate_client_request(exchange.method, exchange.revision, exchange.params)
         else:
-            method.params.model_validate(exchange.params)
+            method.params.validate_python(exchange.params)
     except ValidationError as error:
         raise InvalidParams.from_pydantic(exchange.method, error) from None

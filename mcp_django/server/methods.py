@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel
+from pydantic_core import SchemaValidator
 
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
@@ -25,8 +25,8 @@ class Method:
     needs_push: bool = False
     #: The method exists only on a site whose tools may become tasks.
     needs_tasks: bool = False
-    #: The model of its params, if mcp-types has none.
-    params: type[BaseModel] | None = None
+    #: Checks its params, if mcp-types does not know them.
+    params: SchemaValidator | None = None
     #: Raises HeaderMismatch if a header of a modern request does not repeat the value in its body.
     check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
     #: How the audit trail calls a request of the method. Without a kind, only refusals are written down.
@@ -57,12 +57,12 @@ METHODS: Mapping[str, Method] = {
     "subscriptions/listen": Method(
         subscriptions.listen, MODERN_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
     ),
-    "tasks/get": Method(tasks.get, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams),
+    "tasks/get": Method(tasks.get, MODERN_REVISIONS, needs_tasks=True, params=tasks.TASK_PARAMS),
     "tasks/update": Method(
-        tasks.update, MODERN_REVISIONS, needs_tasks=True, params=tasks.UpdateParams, kind=Call.Kind.TASK
+        tasks.update, MODERN_REVISIONS, needs_tasks=True, params=tasks.UPDATE_PARAMS, kind=Call.Kind.TASK
     ),
     "tasks/cancel": Method(
-        tasks.cancel, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams, kind=Call.Kind.TASK
+        tasks.cancel, MODERN_REVISIONS, needs_tasks=True, params=tasks.TASK_PARAMS, kind=Call.Kind.TASK
     ),
 }
 

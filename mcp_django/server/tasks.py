@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import BaseModel, StrictStr
+from pydantic_core import SchemaValidator, core_schema
 
 from mcp_django.bridge.tasks import task_answers, task_rows
 from mcp_django.bridge.tasks.framework import is_offered
@@ -16,13 +14,10 @@ from mcp_django.protocol.errors import InvalidParams
 from mcp_django.protocol.extensions import TASKS_CAPABILITY
 from mcp_django.types import JSON
 
-
-class TaskParams(BaseModel):
-    taskId: StrictStr
-
-
-class UpdateParams(TaskParams):
-    inputResponses: dict[str, Any]
+_TASK_ID = core_schema.typed_dict_field(core_schema.str_schema(strict=True))
+_ANSWERS = core_schema.typed_dict_field(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+TASK_PARAMS = SchemaValidator(core_schema.typed_dict_schema({"taskId": _TASK_ID}))
+UPDATE_PARAMS = SchemaValidator(core_schema.typed_dict_schema({"taskId": _TASK_ID, "inputResponses": _ANSWERS}))
 
 
 def create(exchange: Exchange) -> JSON:

@@ -15,9 +15,9 @@ from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide, supposing
 from mcp_django.bridge.prompts.base import BasePrompt
 from mcp_django.bridge.prompts.templates import TemplatePrompt
-from mcp_django.bridge.signatures import InvalidArguments
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, InvalidParams, PromptRefused
 from mcp_django.types import JSON

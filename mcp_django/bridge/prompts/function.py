@@ -16,9 +16,10 @@ from mcp_django.access.permissions import has_permission
 from mcp_django.bridge.completion import Completion, CompletionFunction, among, suggested_by
 from mcp_django.bridge.prompts.base import BasePrompt
 from mcp_django.bridge.prompts.messages import messages_of
-from mcp_django.bridge.signatures import InvalidArguments, Signature, name_and_description
+from mcp_django.bridge.signatures import Signature, name_and_description
 from mcp_django.core.prompt_templates import Argument
 from mcp_django.core.running.suspension import finishing
+from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:

@@ -94,6 +94,11 @@ class BaseTool(ABC):
         """JSON Schema of the arguments, which are an object."""
 
     @property
+    def declared_schema(self) -> JSON:
+        """The schema of the arguments that the project declares. Empty for a tool of ours."""
+        return {}
+
+    @property
     def argument_names(self) -> Collection[str]:
         """The names of the arguments that the tool declares. The audit trail repeats no other."""
         return ()

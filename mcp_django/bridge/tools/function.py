@@ -15,7 +15,7 @@ from mcp_django.access.permissions import has_permission
 from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources.policy.audited import note_arguments
-from mcp_django.bridge.signatures import InvalidArguments, Signature, call_handler, name_and_description
+from mcp_django.bridge.signatures import Signature, call_handler, name_and_description
 from mcp_django.bridge.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.bridge.tools.mirrored import mirrored_in
 from mcp_django.bridge.tools.results import checked
@@ -24,10 +24,11 @@ from mcp_django.bridge.tools.yields import Gathering, Yields, does_yield
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import ToolError
+from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.protocol.json_schema.schemas import flat, ready_schema, without_null
+from mcp_django.protocol.json_schema.schemas import flat, without_null
 from mcp_django.protocol.names import ascii_name
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
@@ -77,6 +78,8 @@ class FunctionTool(BaseTool):
             if self._signature is not None:
                 schema = self._schema_of(self._signature)
             else:
+                from mcp_django.protocol.json_schema.declared import ready_schema
+
                 schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
                 self._parameter = _second_parameter(function, what)
             self._input = Schema(schema)

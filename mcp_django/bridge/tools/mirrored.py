@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.protocol.errors import HeaderMismatch
-from mcp_django.protocol.json_schema.schemas import subschemas
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ class Mirrored:
 
 def mirrored_in(schema: JSON, owner: str) -> tuple[Mirrored, ...]:
     """The arguments that a tool's input schema marks. ``owner`` begins the message of ImproperlyConfigured."""
+    from mcp_django.protocol.json_schema.declared import subschemas
+
     found: dict[str, Mirrored] = {}
     seen: set[int] = set()
     for path, node in _properties(schema, ()):

@@ -26,7 +26,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
-from mcp_django.console.admin import activity_filters, connections
+from mcp_django.console.admin import activity_filters
 from mcp_django.console.admin.activity_csv import csv_response
 from mcp_django.console.admin.base import PagesAdmin
 from mcp_django.console.admin.links import activity_link, object_link
@@ -163,6 +163,8 @@ class CallAdmin(PagesAdmin):
 
     def connections_view(self, request: HttpRequest) -> HttpResponse:
         """The clients that are connected now, as each process answers, and what is stored of sessions and tasks."""
+        from mcp_django.console.admin import connections
+
         if not self.has_view_permission(request):
             raise PermissionDenied
         shown = connections.shown_to(request)
@@ -173,6 +175,8 @@ class CallAdmin(PagesAdmin):
 
     def end_view(self, request: HttpRequest) -> HttpResponse:
         """End a session or a task, as a superuser or its own user."""
+        from mcp_django.console.admin import connections
+
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

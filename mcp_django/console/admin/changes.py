@@ -36,7 +36,6 @@ from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import client_name, printable
-from mcp_django.server import waiting_changes
 from mcp_django.types import JSON
 
 #: Keys that a line of the list names.
@@ -216,6 +215,8 @@ class ChangeAdmin(FilteredAdmin):
         return HttpResponseRedirect(self.page_url("change", change.pk))
 
     def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
+        from mcp_django.server import waiting_changes
+
         if len(_site_of(change).persons_of(request)) > 1:
             said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
             messages.error(request, said)
@@ -255,6 +256,8 @@ def _keys_shown(change: Any) -> list[str]:
 
 def _shown(change: Change) -> JSON:
     """What the page shows to the user of a change: what it would do now, or what it has done."""
+    from mcp_django.server import waiting_changes
+
     if change.state == Change.State.APPLIED:
         return {"effect": _effect(from_json(change.result))} if change.result else {}
     if not outcomes.waits(change):

@@ -6,17 +6,19 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import cached_property
-from jsonschema.exceptions import ValidationError
 
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
 from mcp_django.protocol.errors import ParseError
-from mcp_django.protocol.json_schema.validation import TooMuchWork, accepter_of, find_errors, validator_of
+from mcp_django.protocol.json_schema.accepting import accepter_of
 from mcp_django.protocol.jsonrpc import decode
 from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 _MAX_ERRORS = 20
 _MAX_CHARS = 500
@@ -53,6 +55,8 @@ class Schema:
 
     @cached_property
     def _validator(self) -> Any:
+        from mcp_django.protocol.json_schema.validation import validator_of
+
         return validator_of(self.schema)
 
     @cached_property
@@ -63,6 +67,8 @@ class Schema:
         """The errors of the instance, at most 20, ordered by their path. Empty if it is valid."""
         if self._accepts(instance):
             return []
+        from mcp_django.protocol.json_schema.validation import TooMuchWork, find_errors
+
         try:
             # A long list may have an error for each item. The first few are enough.
             found = find_errors(self._validator, instance, _MAX_ERRORS)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_django import site
+from mcp_django.protocol.json_schema.accepting import accepter_of
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.protocol.json_schema.validation import accepter_of, find_errors, validator_of
+from mcp_django.protocol.json_schema.validation import find_errors, validator_of
 from tests.support.examples import examples
 
 JSON = dict[str, Any]

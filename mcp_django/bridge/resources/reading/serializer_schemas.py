@@ -16,7 +16,8 @@ from mcp_django.bridge.resources.fields import kinds
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.serializers import Field, RecordSerializer, is_own
 from mcp_django.bridge.resources.reading.sources import Lead
-from mcp_django.protocol.json_schema.schemas import DIALECT, flat, subschemas
+from mcp_django.protocol.json_schema.declared import subschemas
+from mcp_django.protocol.json_schema.schemas import DIALECT, flat
 from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
