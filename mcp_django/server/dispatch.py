@@ -42,6 +42,7 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
+from mcp_django.protocol.plain_params import is_plain
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
 from mcp_django.server import step_up, tasks, telemetry, trail
@@ -324,11 +325,11 @@ def shape(exchange: Exchange, method: Method, result: JSON) -> JSON:
 
 def _validate(exchange: Exchange, method: Method) -> None:
     try:
-        if method.params is None:
+        if method.params is not None:
+            method.params.validate_python(exchange.params)
+        elif not is_plain(exchange.method, exchange.revision, exchange.params):
             from mcp_types.methods import validate_client_request
 
             validate_client_request(exchange.method, exchange.revision, exchange.params)
-        else:
-            method.params.validate_python(exchange.params)
     except ValidationError as error:
         raise InvalidParams.from_pydantic(exchange.method, error) from None
