@@ -26,7 +26,14 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, RequestCancelled, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
-from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format, accepted_format, format_named
+from mcp_django.transports.http.formats import (
+    JSON_FORMAT,
+    JSON_TYPE,
+    Format,
+    accepted_format,
+    format_named,
+    protobuf_format,
+)
 from mcp_django.transports.http.headers import wanted_params
 from mcp_django.transports.http.messages import HTTPError, HTTPRequest, HTTPResponse, headers_of
 
@@ -183,12 +190,13 @@ class View(ABC):
         """The error for a wrong method; the allowed ones are those of the URL, unless others are named."""
         return HTTPError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": ", ".join(methods or self.methods)})
 
-    def checked_body(self, *formats: Format | None) -> bytes:
-        """The body of a POST whose Content-Type is that of one of the formats. Raises HTTPError."""
-        allowed = [known for known in formats or (JSON_FORMAT,) if known is not None]
-        if self.content_format not in allowed:
-            types = " or ".join(known.message_type for known in allowed)
-            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {types}.")
+    def checked_body(self, *, takes_protobuf: bool = False) -> bytes:
+        """The body of a POST whose Content-Type is that of JSON, or of Protobuf. Raises HTTPError."""
+        if self.content_format is not JSON_FORMAT:
+            other = protobuf_format() if takes_protobuf else None
+            if other is None or self.content_format is not other:
+                types = JSON_TYPE if other is None else f"{JSON_TYPE} or {other.message_type}"
+                raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {types}.")
         self.check_length()
         if self.http.body is None:
             limit = get_conf().MAX_BODY_BYTES

@@ -29,7 +29,7 @@ from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
-from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, protobuf_format
+from mcp_django.transports.http.formats import JSON_TYPE
 from mcp_django.transports.http.messages import STREAM_HEADERS, HTTPError, HTTPResponse
 from mcp_django.transports.http.streaming import StreamingCall
 from mcp_django.transports.http.streams import ListenerStream
@@ -250,7 +250,7 @@ class EndpointView(View, InFlight):
 
     def _post(self, principal: Principal) -> HTTPResponse:
         """The answer to a body. Raises MCPError, whose answer carries ``request_id``."""
-        body = self.checked_body(JSON_FORMAT, protobuf_format())
+        body = self.checked_body(takes_protobuf=True)
         if len(body) > SMALL_BODY_BYTES:
             self._read(body)
         is_listen = isinstance(self._message, jsonrpc.Request) and self._message.method == "subscriptions/listen"
