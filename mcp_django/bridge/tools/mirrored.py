@@ -6,6 +6,7 @@ schema breaks a rule of that page, so we refuse such a schema when the tool is d
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class Mirrored:
 
 def mirrored_in(schema: JSON, owner: str) -> tuple[Mirrored, ...]:
     """The arguments that a tool's input schema marks. ``owner`` begins the message of ImproperlyConfigured."""
+    if KEYWORD not in json.dumps(schema, default=str):
+        return ()
     from mcp_django.protocol.json_schema.declared import subschemas
 
     found: dict[str, Mirrored] = {}
