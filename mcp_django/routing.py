@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ def get_asgi_application(
 
 #: Stands for the key at the end of a path.
 _KEY = "*"
+#: What comes late elsewhere, and would hold up the loop here.
+_WARM = ("mcp_types.methods", "mcp_django.protocol.json_schema.validation", "mcp_django.push.presence")
 
 
 class MCPApplication:
@@ -48,8 +50,8 @@ class MCPApplication:
         from mcp_django.core.middleware_policy import skips_middleware
         from mcp_django.transports.websocket import MCPConsumer
 
-        # Loaded now, so that the first message does not wait for it.
-        import_module("mcp_types.methods")
+        for module in _WARM:
+            import_module(module)
         self._django = django_application
         self._site = site
         self._bypasses_django = skips_middleware()
@@ -84,7 +86,7 @@ class MCPApplication:
             application = self._socket(scope)
             is_ours = application is self._consumer
             return application(without_credentials(scope) if is_ours else scope, receive, send)
-        return _lifespan(receive, send)
+        return _lifespan(self._find_routes, receive, send)
 
     def _passes_middleware(self, scope: Scope, ours: HTTPApplication) -> bool:
         """Whether the project's code runs in the thread that Django gives to the request."""
@@ -108,15 +110,7 @@ class MCPApplication:
     def _find(self, scope: Scope) -> HTTPApplication | None:
         """The application of the path, if it is one of ours."""
         if not self._applications:
-            from django.urls import reverse
-
-            from mcp_django.transports.http.asgi import HTTPApplication
-            from mcp_django.transports.http.routes import ROUTES
-
-            for route in ROUTES:
-                key = [_KEY] if route.has_key else []
-                path = reverse(f"mcp_django:{route.name}", args=key, current_app=self._site.name)
-                self._applications[path] = self._applications[f"{path}/"] = HTTPApplication(self._site, route)
+            self._find_routes()
         # reverse() has the script prefix in it only while a request sets one.
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         found = self._applications.get(path)
@@ -125,14 +119,26 @@ class MCPApplication:
             found = self._applications.get(f"{before}/{_KEY}") if key else None
         return found
 
+    def _find_routes(self) -> None:
+        """Imports the project's URLs, and all that serves requests with them."""
+        from django.urls import reverse
+
+        from mcp_django.transports.http.asgi import HTTPApplication
+        from mcp_django.transports.http.routes import ROUTES
+
+        for route in ROUTES:
+            key = [_KEY] if route.has_key else []
+            path = reverse(f"mcp_django:{route.name}", args=key, current_app=self._site.name)
+            self._applications[path] = self._applications[f"{path}/"] = HTTPApplication(self._site, route)
+
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.close", "code": 1008})
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
-    """Start, and end our workers with the server."""
+async def _lifespan(warm_up: Callable[[], None], receive: Receive, send: Send) -> None:
+    """Start, and end our workers with the server. Not every server sends these messages."""
     from mcp_django.audit.recorder import recorder
     from mcp_django.core.running.workers import close_workers
     from mcp_django.push.hub import close_hubs
@@ -140,6 +146,10 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            try:
+                warm_up()
+            except Exception:
+                logger.exception("The URLs cannot be imported; the first request tries again")
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             close_hubs()

@@ -32,6 +32,8 @@ NAMED_IN_TEXT = {
     # What a bus needs is imported where that bus is named.
     "buses.py": {"mcp_django.core.events.nats", "mcp_django.core.events.postgresql"},
     "core/events/bus.py": {"mcp_django.buses.NATSBus"},
+    # Before the first message, which would wait for it.
+    "routing.py": {"mcp_django.protocol.json_schema.validation", "mcp_django.push.presence"},
     # The path of an authentication class is a setting of the project's.
     "conf.py": {"mcp_django.oauth", "mcp_django.access.authentication.TokenAuthentication"},
 }
