@@ -25,6 +25,6 @@ def python_of(name: str) -> Path:
         print(f"Installing {name} ...", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", file], check=True)
+        subprocess.run([*pip, "-r", file], check=True, cwd=ROOT)
         stamp.write_text(wanted)
     return python
