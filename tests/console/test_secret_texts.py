@@ -82,8 +82,8 @@ def test_one_token_among_many_texts_is_enough() -> None:
 
 def test_no_text_is_looked_at_for_long() -> None:
     """Texts of 2,000 characters, in which a pattern may begin anywhere."""
-    start = time.monotonic()
+    start = time.thread_time()
     for part in ("a:", "://", "eyJ", "A", "-", "sk-", "xoxb-", "a:/@", "://a:", "a://b:", "$", "md5$", "-----BEGIN "):
         find([part * (2_000 // len(part))] * 200)
 
-    assert time.monotonic() - start < 20
+    assert time.thread_time() - start < 20
