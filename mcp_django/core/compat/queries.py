@@ -276,7 +276,7 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
     query, columns = queryset.query, _own_columns(queryset.model._meta)
     plain = not (query.annotations or query.extra or query.group_by or query.combinator)
     # A package may give values in its own way, as django-modeltranslation does: those of a language.
-    plain = plain and _gives_values_as_django(type(queryset))
+    plain = plain and gives_values_as_django(type(queryset))
     if not plain or len(columns.keys() & names) < len(names):
         return queryset.values_list(*names)
     rows: Any = queryset.values_list(names[0])
@@ -291,7 +291,7 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
 
 
 @lru_cache(maxsize=1_000)
-def _gives_values_as_django(kind: Any) -> bool:
+def gives_values_as_django(kind: Any) -> bool:
     """Whether a class replaces no method of Django's that ``values_list`` and its rows use."""
     names = ("values_list", "_values", "_fetch_all", "__iter__", "iterator", "_iterator", "_iterable_class")
     django: Any = models.QuerySet

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import models
 
 from tests.bridge.resources.conftest import showing
-from tests.shop.models import Tag
+from tests.shop.models import Part, Supplier, Tag
 from tests.support.asking import DirectPeer, errors_of
 from tests.support.declared import Declared
 
@@ -21,7 +21,8 @@ class _Iterable(models.query.ValuesListIterable):
 
     def __iter__(self) -> Any:
         for row in super().__iter__():
-            yield tuple(str(value).upper() for value in row[: len(self.queryset.asked)])
+            asked = row[: len(self.queryset.asked)]
+            yield tuple(value.upper() if isinstance(value, str) else value for value in asked)
 
 
 class Rewriting(models.QuerySet[Any]):
@@ -57,6 +58,19 @@ def test_the_values_are_those_that_the_queryset_gives(root: DirectPeer, declared
 
     assert root.call("find_records", model="shop.tag")["structuredContent"]["rows"] == [["ONE"]]
     assert root.call("find_records", model="shop.tag", order_by=["name"])["structuredContent"]["rows"] == [["ONE"]]
+
+
+def test_related_rows_are_counted_whatever_becomes_of_their_keys(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Tag, showing(lambda every: Rewriting(Tag), fields=["name"]))
+    declared.model(Part, showing(lambda every: Losing(Part), fields=["name", "supplier", "tags"]))
+    declared.model(Supplier, fields=["name"])
+    Part.objects.create(name="x", supplier=Supplier.objects.create(id=1, name="x")).tags.add("one")
+
+    tag = root.call("find_records", model="shop.tag", fields=["parts__count"])
+    supplier = root.call("find_records", model="shop.supplier", fields=["parts__count"])
+
+    assert tag["structuredContent"]["rows"] == [["ONE", 1]]
+    assert supplier["structuredContent"]["rows"] == [[1, 1]]
 
 
 def test_rows_that_are_too_short_never_leave(root: DirectPeer, declared: Declared) -> None:

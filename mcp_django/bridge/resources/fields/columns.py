@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
@@ -240,11 +240,21 @@ class Relation:
         return "" if self.field.many_to_many else f"grouped by {self.field.name}"
 
     @property
-    def owner_attname(self) -> str:
-        """The column of this model that the relation leads to: mostly the primary key."""
+    def owner_field(self) -> AnyField:
+        """The field of this model that the relation leads to: mostly the primary key."""
         key = self._links[1] if self.field.many_to_many else self.field
-        attname: str = key.target_field.attname
-        return attname
+        field: AnyField = key.target_field
+        return field
+
+    @property
+    def owner_attname(self) -> str:
+        return self.owner_field.attname
+
+    @property
+    def held_by(self) -> AnyField:
+        """The field that holds a value of ``owner_field``: of the related model, or of the one that joins both."""
+        field: Any = (self.between or self.related.model)._meta.get_field(self.owner_path)
+        return cast("AnyField", field)
 
     @property
     def hides_rows(self) -> bool:
@@ -253,27 +263,39 @@ class Relation:
 
     def exists(self, condition: Q) -> Q:
         """A condition that a visible related row meets ``condition``."""
-        return Q(Exists(self._joined(OuterRef(self.owner_attname), condition)))
+        return Q(Exists(self._joined(self._owned_by(OuterRef(self.owner_attname)), condition)))
 
     def count(self) -> Any:
         """How many visible related rows a row has, as an expression."""
-        joined = self._joined(OuterRef(self.owner_attname), Q(), bare=True)
-        group, number = self._owner_column if not self.field.many_to_many else "", Count("*")
-        if self.field.many_to_many:
-            through, here, there = self._links
-            # A through model of the project may join the same two rows more than once.
-            group = here.attname
-            number = number if through._meta.auto_created else Count(there.attname, distinct=True)
-        counted = joined.order_by().values(group).annotate(_mcp_count=number).values("_mcp_count")
+        joined = self._joined(self._owned_by(OuterRef(self.owner_attname)), Q(), bare=True)
+        counted = self._grouped(joined).values("_mcp_count")
         return Coalesce(Subquery(counted, output_field=models.IntegerField()), 0)
+
+    def counts(self, owners: Sequence[Any], alias: str) -> models.QuerySet[Any]:
+        """How many visible related rows several rows have, as a query: what leads to each of them, and the number.
+
+        ``owners``: their values of ``owner_attname``, none of them null. A row without related rows is left out.
+        """
+        joined = self._joined(self._owned_by_any(owners), Q(), bare=True)
+        return self._grouped(joined).using(alias).values_list(self.owner_path, "_mcp_count")
+
+    def _grouped(self, joined: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        """The rows of ``_joined``, grouped by the row that they belong to, and how many these are."""
+        number = Count("*")
+        if self.field.many_to_many:
+            through, _, there = self._links
+            # A through model of the project may join the same two rows more than once.
+            number = number if through._meta.auto_created else Count(there.attname, distinct=True)
+        grouped: models.QuerySet[Any] = joined.order_by().values(self.owner_path).annotate(_mcp_count=number)
+        return grouped
 
     def rows_of(self, owner: Any) -> models.QuerySet[Any]:
         """The visible related rows of one row, given its ``owner_attname``."""
         rows: models.QuerySet[Any] = self.related.rows()
         if not self.field.many_to_many:
             return rows.filter(self._owned_by(owner))
-        _, here, there = self._links
-        links = self._link_rows(rows.db).filter(Q((here.attname, owner))).values(there.attname)
+        there = self._links[2]
+        links = self._link_rows(rows.db).filter(self._owned_by(owner)).values(there.attname)
         return rows.filter(is_in(there.target_field, links))
 
     def rows_of_any(self, owners: Sequence[Any]) -> models.QuerySet[Any]:
@@ -286,7 +308,7 @@ class Relation:
         through, here, there = self._links
         rows = self.related.rows()
         visible = is_in(there, rows.values(there.target_field.attname))
-        links = self._link_rows(rows.db).filter(is_in(here, owners)).filter(visible)
+        links = self._link_rows(rows.db).filter(self._owned_by_any(owners)).filter(visible)
         if through._meta.auto_created:
             return links
         # A through model of the project may join the same two rows more than once.
@@ -324,21 +346,20 @@ class Relation:
         return attname
 
     def _owned_by(self, owner: Any) -> Q:
-        """A condition that a related row belongs to the row with this ``owner_attname``."""
-        return Q((self._owner_column, owner))
+        """A condition that a row belongs to the row with this ``owner_attname``: a related row, or one that joins."""
+        return Q((self.owner_path, owner))
 
     def _owned_by_any(self, owners: Sequence[Any]) -> Q:
         """The same for several rows."""
-        owner_field: Any = self.related.model._meta.get_field(self._owner_column)
-        return is_in(owner_field, [self.held(owner) for owner in owners])
+        return is_in(self.held_by, [self.held(owner) for owner in owners])
 
-    def _joined(self, owner: Any, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
-        """One row for each visible related row that meets the condition, for use in another query."""
+    def _joined(self, owned: Q, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
+        """One row for each visible related row that meets the condition, of the rows that ``owned`` names."""
         rows = self.related.bare_rows() if bare else self.related.rows()
         if not self.field.many_to_many:
-            return rows.filter(self._owned_by(owner)).filter(condition)
-        _, here, there = self._links
-        links = self._link_rows(rows.db).filter(Q((here.attname, owner)))
+            return rows.filter(owned).filter(condition)
+        there = self._links[2]
+        links = self._link_rows(rows.db).filter(owned)
         found = rows.filter(condition).values(there.target_field.attname)
         joined: models.QuerySet[Any] = links.filter(is_in(there, found))
         return joined

@@ -184,8 +184,8 @@ class GenericRelated(Relation):
         return f"grouped by {self._owner_column}, with {self.kind.name} in the filter"
 
     @property
-    def owner_attname(self) -> str:
-        return self.owner.attname
+    def owner_field(self) -> AnyField:
+        return self.owner.field
 
     @property
     def _owner_column(self) -> str:

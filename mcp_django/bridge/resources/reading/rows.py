@@ -16,11 +16,12 @@ from mcp_django.bridge.resources.fields import unreadable
 from mcp_django.bridge.resources.fields.columns import Column, Computed, Output, RelatedCount, RelatedRows
 from mcp_django.bridge.resources.fields.errors import Mistakes
 from mcp_django.bridge.resources.fields.unreadable import UNREADABLE, fetch_instances
-from mcp_django.bridge.resources.policy import ways
+from mcp_django.bridge.resources.policy import paths, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.policy.searching import check_search, search_condition
 from mcp_django.bridge.resources.policy.visible_rows import may_view, visible_keys
 from mcp_django.bridge.resources.reading import cursors, related, selection
+from mcp_django.bridge.resources.reading.counts import CountedRows
 from mcp_django.bridge.resources.reading.filters import filter_condition
 from mcp_django.bridge.resources.reading.known_values import Doubts, verified
 from mcp_django.bridge.resources.reading.native_conditions import natively
@@ -174,7 +175,15 @@ def find(
     limit = min(query.limit or DEFAULT_ROWS, most)
     if limit > _MAX_WHOLE_TEXTS or rights.checks_objects:
         plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
-    found, more = _fetch_visible(rights, plan, limit)
+
+    def fetch_page(outputs: list[Output], names: list[str]) -> tuple[list[Sequence[Any]], bool]:
+        return _fetch_visible(rights, replace(plan, outputs=outputs, names=names), limit)
+
+    compared = [*query.order_by, *paths.of_filter(query.filter)]
+    reading = CountedRows(
+        fetch=fetch_page, queryset=plan.matching, orders=plan.orders, compared=compared, watched=watched
+    )
+    found, more = reading.read(plan.outputs)
     found, rest = found[:limit], found[limit:]
     if not (watched or query.cursor):
         is_empty = not (found or more)
@@ -406,8 +415,10 @@ def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Quer
 
 
 def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
-    names = names_of(outputs)
-    found = fetch_values(values_of(queryset, outputs, names)[:1], len(names))
+    def fetch_record(outputs: list[Output], names: list[str]) -> tuple[list[Sequence[Any]], bool]:
+        return fetch_values(values_of(queryset, outputs, names)[:1], len(names)), False
+
+    found, _ = CountedRows(fetch=fetch_record, queryset=queryset).read(outputs)
     if not found:
         return None
     notes: list[str] = []

@@ -50,6 +50,8 @@ def explained(rights: Rights, arguments: JSON) -> Iterator[None]:
     try:
         yield
     except TooSlow as error:
+        if error.errors:
+            raise
         model = rights.of_label(str(arguments.get("model", "")).lower())
         # A record is found by its key, so there is nothing to split.
         advice = "" if model is None or "id" in arguments else _advice(model, arguments.get("filter", {}))
