@@ -26,7 +26,7 @@ from tests.support.peers import MODERN, ASGIPeer, Peer, Peers
 _OURS = f"{Path(mcp_django.__file__).parent}/"
 #: The whole call may enter so many files, and besides them so many of ``compat``, each of which stands for a part of
 #: Django.
-_WHOLE, _COMPAT = 55, 5
+_WHOLE, _COMPAT = 56, 5
 
 
 class Way:
