@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django.db import connections
 
 from mcp_django.core.events.changed_rows import Changes
-from mcp_django.core.events.controls import ControlSet
+from mcp_django.core.events.controls import UNNUMBERED, ControlSet
 from mcp_django.push.gate import Gate
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
@@ -82,8 +82,7 @@ class Follower:
 
     def _count(self, event: JSON) -> int:
         """The number of lost events of this publisher. A bus that loses no events does not number them."""
-        carries = "changes" in event or "controls" in event
-        expected = self._last_of(event) + carries
+        expected = self._last_of(event) + _takes_number(event)
         self._keep(event["publisher"], event["number"])
         return max(0, int(event["number"]) - expected)
 
@@ -97,8 +96,7 @@ class Follower:
         if started_meanwhile or overdue:
             return 0
         # The publisher is older than this hub, which had no use for its earlier events.
-        carries = "changes" in event or "controls" in event
-        return int(event["number"]) - carries
+        return int(event["number"]) - _takes_number(event)
 
     def _keep(self, publisher: str, number: int) -> None:
         now = time.time()
@@ -106,3 +104,8 @@ class Follower:
         if len(self._received) > _MANY_PUBLISHERS:
             limit = now - _REPEATED_WITHIN_SECONDS
             self._received = {name: last for name, last in self._received.items() if last[1] > limit}
+
+
+def _takes_number(event: JSON) -> bool:
+    """Whether its publisher has counted it: a repeated number is no event, and a roll call is not missed."""
+    return "changes" in event or any(control["kind"] not in UNNUMBERED for control in event.get("controls", ()))

@@ -101,6 +101,20 @@ def test_an_unknown_publisher_was_missed_where_it_started_later_and_says_no_firs
         assert watching.uris(1) == [uri]
 
 
+def test_a_roll_call_takes_no_number_and_hides_no_loss(admin: Peer, flights: Any, hear: Hear) -> None:
+    watching = watch(admin, MODERN, UA, AA)
+    here = [{"kind": "here", "key": "x"}]
+    hear(1, "UA")
+    watching.uris(1)
+
+    hear(1, controls=here)
+    hear(0, publisher="has told of nothing else", controls=here)
+    hear(2, "AA")
+    assert watching.uris(1) == [AA]
+    hear(3, controls=here)
+    assert watching.uris(2) == [AA, UA]
+
+
 def test_looking_again_tells_only_what_the_principal_may_see(ops: Peer, flights: Any, hear: Hear) -> None:
     watching = watch(ops, MODERN, "db://flights/flight/1", UA)
     flights[0].delete()

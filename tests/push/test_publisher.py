@@ -287,6 +287,31 @@ def test_the_last_number_is_repeated_while_the_process_lives(tape: Tape, layer: 
     assert repeated == again == {name: told[name] for name in ("publisher", "started", "number")}
 
 
+@pytest.mark.parametrize("layer", [PUBSUB, NATS])
+def test_a_roll_call_takes_no_number_and_is_not_repeated(tape: Tape, layer: str) -> None:
+    code = """
+from mcp_django.core.events import publisher as module
+from mcp_django.core.events.changed_rows import Changes
+from mcp_django.core.events.controls import ControlKind, ControlSet, sign
+module._FIRST_REPEAT = 0.001
+def answer():
+    module.publisher.put(Changes(), ControlSet([sign(ControlKind.HERE, 'x')]))
+    assert mcp_django.flush()
+answer()
+Tag.objects.create(name='a')
+assert mcp_django.flush()
+answer()
+"""
+    run_python(code, tape.prefix, layer=layer)
+
+    answered, saved = tape.next(), tape.next()
+    then = tape.next()
+    while "controls" not in then:
+        then = tape.next()
+    assert ("controls" in answered, saved["changes"]) == (True, tags("a"))
+    assert numbers([answered, saved, then]) == [0, 1, 1]
+
+
 # Brokers that are quiet, and brokers that fail.
 
 

@@ -55,6 +55,11 @@ class ControlKind(StrEnum):
     HERE = "here"
 
 
+#: What a page asks of every process, and is answered while it waits. Nobody looks again if one of these is lost, so
+#: they take no number of their publisher's, which would then be repeated to every process.
+UNNUMBERED = frozenset({ControlKind.ROLL_CALL, ControlKind.HERE})
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Control:
     """One control: its kind, and the key of what it is about where the kind has one."""

@@ -1,6 +1,7 @@
 """The publisher: saving a row appends to its queue, and one plain thread per process sends events to the bus.
 
-Events are numbered, and the last number is repeated with growing pauses, so that a hub notices that it missed one.
+Events are numbered, and the last number is repeated with growing pauses, so that a hub notices that it missed one. An
+event of UNNUMBERED controls alone has the number of the event before it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from mcp_django.core.compat.processes import at_exit_of_children, before_threads_end
 from mcp_django.core.events import native_threads
 from mcp_django.core.events.bus import get_bus
+from mcp_django.core.events.controls import UNNUMBERED
 from mcp_django.core.events.queue import EventQueue, MergedEvent
 from mcp_django.types import JSON
 
@@ -86,9 +88,11 @@ class Publisher:
             try:
                 item = self._queue.wait(repeat)
             except queue.Empty:
-                self._send([], [])
+                if self.number:
+                    self._send([], [])
                 repeat = min(repeat * 2, _LAST_REPEAT)
                 continue
+            number = self.number
             try:
                 pause = sent_at + _PAUSE_SECONDS - time.monotonic()
                 if pause > 0 and not hasattr(item, "set"):
@@ -96,12 +100,15 @@ class Publisher:
                 self._send_all(self._queue.take(item))
             except Exception:
                 logger.exception("Changes could not be sent")
-            sent_at, repeat = time.monotonic(), _FIRST_REPEAT
+            sent_at = time.monotonic()
+            if self.number > number:
+                repeat = _FIRST_REPEAT
 
     def _send_all(self, merged: MergedEvent) -> None:
         try:
             if merged.changes or merged.controls:
-                self.number += 1
+                if merged.changes or any(control.kind not in UNNUMBERED for control in merged.controls):
+                    self.number += 1
                 self._send(merged.changes.as_json(), merged.controls.as_json())
         finally:
             for flush_done in merged.flushes:
