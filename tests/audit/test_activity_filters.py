@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from mcp_django.console.admin import activity
 from mcp_django.models import Call
-from tests.support.calls import NOON, make_call, make_many
+from tests.support.calls import NOON, count_anew, make_call, make_many, plan_of
 
 CALLS = "/admin/mcp_django/call/"
 UUID = "7f3c2a10-5d4b-4e61-9c0f-1a2b3c4d5e6f"
@@ -217,13 +217,6 @@ def test_the_search_finds_a_request_a_trace_and_an_address_within_the_filters(cl
 # The cost.
 
 
-def plan_of(statement: str) -> str:
-    prefix = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
-    with connection.cursor() as cursor:
-        cursor.execute(prefix + statement.replace("%", "%%"))
-        return "\n".join(str(row) for row in cursor.fetchall())
-
-
 def statements(client: Client, /, **parameters: str) -> list[str]:
     """The statements of the page about calls."""
     with CaptureQueriesContext(
@@ -254,8 +247,7 @@ def test_an_index_finds_the_lines(client: Client, transactional_db: None) -> Non
     """There are so many, and so few of one user, that a database finds an index worth its while."""
     make_many(20_000)
     make_call(user_id="quiet")
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE TABLE mcp_django_call" if connection.vendor == "mysql" else "ANALYZE")
+    count_anew()
 
     for parameters, index in (
         ({}, "mcp_django_call_at"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django.core.db import clearing
@@ -19,7 +20,7 @@ from mcp_django.management import audit_follower
 from mcp_django.management.audit_follower import IDS_BACK, SECONDS_AGAIN, Follower
 from mcp_django.management.commands import mcp_audit
 from mcp_django.models import Call, call_queries
-from tests.support.calls import NOON, make_call, make_many
+from tests.support.calls import NOON, count_anew, make_call, make_many, plan_of
 
 pytestmark = pytest.mark.django_db
 
@@ -407,6 +408,21 @@ def test_clear_deletes_in_batches_and_a_terminal_shows_the_progress(monkeypatch:
     shown = err.getvalue().replace("\x1b[K", "").split("\r")[1:]
     assert shown == [f"{count} of 5 lines are deleted." for count in (2, 4, 5)] + [""]
     assert out.getvalue() == "Older than 90 days, and deleted: lines: 5, changes by agents: 0.\n"
+
+
+@pytest.mark.every_database
+def test_clear_looks_at_no_line_that_stays(transactional_db: None, settings: Any) -> None:
+    """The database counted the lines when there were old ones: it still believes that the first keys are of these."""
+    make_many(20_000)
+    settings.MCP = {**settings.MCP, "AUDIT_DAYS": (timezone.now() - NOON).days + 3}
+    count_anew()
+    with CaptureQueriesContext(connection) as captured:
+        run("--clear")
+
+    choosing = [one["sql"] for one in captured if "LIMIT" in one["sql"] and "mcp_django_call" in one["sql"]]
+
+    assert len(choosing) > 1
+    assert all("mcp_django_call_at" in plan_of(statement) for statement in choosing)
 
 
 def test_lines_that_are_written_meanwhile_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db import connection
+
 from mcp_django.models import Call
 
 #: A noon in New York, the zone of the tests' project.
@@ -36,3 +38,17 @@ def make_many(count: int) -> None:
         }) for number in range(count)),
         batch_size=1_000,
     )  # fmt: skip
+
+
+def count_anew() -> None:
+    """Let the database count the lines by which it plans."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE TABLE mcp_django_call" if connection.vendor == "mysql" else "ANALYZE")
+
+
+def plan_of(statement: str) -> str:
+    """How the database would answer the statement, in its own words."""
+    prefix = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+    with connection.cursor() as cursor:
+        cursor.execute(prefix + statement.replace("%", "%%"))
+        return "\n".join(str(row) for row in cursor.fetchall())

@@ -30,6 +30,8 @@ def clear_away(rows: QuerySet[Any]) -> bool:
 def clear_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
     """Delete all of the rows, and yield after each batch how many it deleted. Do not call it in a transaction.
 
+    Of a large table the rows have an order that an index gives: in that of the key a database may look at every row
+    that stays, to find the few that go.
     Where another process prevents a batch, as by a deadlock, it is tried again. Raises OperationalError after
     ``_ATTEMPTS`` failures in a row, and IntegrityError for rows that others point to.
     """
@@ -51,7 +53,8 @@ def clear_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
 def _delete_batch(rows: QuerySet[Any]) -> int:
     # The rows are deleted by key and in order, because two processes that delete by different indexes can deadlock
     # (MariaDB, PostgreSQL). Usually there are none, and then nothing is written.
-    keys = list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
+    ordered = rows if rows.query.order_by else rows.order_by("pk")
+    keys = list(ordered.values_list("pk", flat=True)[:_AT_ONCE])
     if keys:
-        rows.model._base_manager.filter(pk__in=keys).delete()
+        rows.model._base_manager.filter(pk__in=sorted(keys)).delete()
     return len(keys)

@@ -113,7 +113,7 @@ class Command(BaseCommand):
             return
         end = timezone.now() - timedelta(days=days)
         changes = sum(clear_in_batches(Change.objects.filter(created_at__lt=end)))
-        old = Call.objects.filter(at__lt=end)
+        old = Call.objects.filter(at__lt=end).order_by("at")
         total, deleted = old.count(), 0
         for count in clear_in_batches(old):
             deleted += count
