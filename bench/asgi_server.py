@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 _START_SECONDS, _STOP_SECONDS = 90, 20
 #: The server has the first core, and the load the last.
 SERVER_CORE = 0
@@ -54,9 +54,13 @@ class Served:
             raise RuntimeError(f"{path} was answered with {status.decode(errors='replace')}")
 
     def processor_seconds(self) -> float:
-        """What the threads of the server have had of a processor until now (Linux)."""
-        running = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(file.read_text().split()[0]) for file in running) / 1e9
+        return processor_seconds_of(self.process.pid)
+
+
+def processor_seconds_of(pid: int) -> float:
+    """What the threads of a process have had of a processor until now (Linux)."""
+    running = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[0]) for file in running) / 1e9
 
 
 @contextmanager
@@ -88,7 +92,7 @@ def started(
     words = [word.replace("{port}", str(port)) for word in command]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            words, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+            words, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
         )
     if _has_cores():
         # What it starts is where it is.

@@ -14,10 +14,10 @@ from django.http import HttpRequest
 from django.test import override_settings
 
 from bench import floors
+from bench.goals import Goal
 from bench.in_process import ask
 from bench.parts import PARTS, Clock, event_costs
 from bench.peers.work import PERMISSION, greeting
-from bench.report import Goal
 from bench.served.asgi import application
 from bench.serving.calls import (
     FIND,

@@ -9,33 +9,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
 from bench import asgi_server
-from bench.asgi_server import Served
+from bench.goals import Goal
 from bench.principals import Principals
-from bench.report import Goal
 from bench.sockets_client import Sockets, raise_open_files
 
-_LISTEN: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "subscriptions/listen",
-    "params": {
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    },
+#: What every request of the revision says of itself.
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
 }
 
 
-def _listen(uris: Sequence[str]) -> bytes:
-    params = {**_LISTEN["params"], "notifications": {"resourceSubscriptions": list(uris)}}
-    return json.dumps({**_LISTEN, "params": params}).encode()
+def listen_message(uris: Sequence[str], **lists: bool) -> bytes:
+    """A listen of these resources, and of lists, as ``toolsListChanged=True``."""
+    params = {"_meta": META, "notifications": {"resourceSubscriptions": list(uris), **lists}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).encode()
 
 
 #: Rounds of one contestant at least, and how long they may take beyond these.
@@ -55,9 +49,16 @@ _LABELS = {
 }
 
 
+class Server(Protocol):
+    """What sockets are opened to."""
+
+    @property
+    def websocket_url(self) -> str: ...
+
+
 @contextmanager
 def listening(
-    server: Served,
+    server: Server,
     tokens: Sequence[str],
     *,
     listens: bool = True,
@@ -70,7 +71,8 @@ def listening(
     """
     raise_open_files()
     sockets = Sockets()
-    bodies = [_listen(uris) for uris in resources] or [_listen(["db://flights/airline/UA"])] * len(tokens)
+    messages = [listen_message(uris) for uris in resources]
+    bodies = messages or [listen_message(["db://flights/airline/UA"])] * len(tokens)
     try:
         with tqdm(desc="opening sockets", total=len(tokens), disable=None, leave=False) as bar:
             for opened in sockets.open(server.websocket_url, tokens):

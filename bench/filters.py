@@ -17,9 +17,9 @@ from tqdm import tqdm
 from bench import asgi_server
 from bench.asgi_server import Served
 from bench.fanout import listening
+from bench.goals import Goal
 from bench.principals import Principals
 from bench.push import SAVES
-from bench.report import Goal
 from bench.saving import compared
 from demo_project.flights.models import Airline
 from mcp_django import flush

@@ -67,8 +67,8 @@ def _measure(rounds: int) -> list[Any]:
     from tqdm import tqdm
 
     from bench import contestants
+    from bench.goals import Goal
     from bench.project import caller, set_up
-    from bench.report import Goal
     from bench.rounds import run
     from mcp_django import ignores_object
 

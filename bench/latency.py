@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from bench import asgi_server
 from bench.fanout import listening
+from bench.goals import Goal
 from bench.principals import Principals
-from bench.report import Goal
 from demo_project.flights.models import Airline
 
 #: Changes per round: a quiet server is asked again and again.

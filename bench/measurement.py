@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 from bench import report, sizes
+from bench.goals import Goal
 from bench.project import Caller, caller, set_up
 from bench.questions import ORDERS, Question, by_month_and_carrier, count, first_page, last_page, walk
 from bench.rounds import run as run_rounds
@@ -31,8 +32,8 @@ def run(rows: str, rounds: int) -> bool:
     goals = [
         *(goal for question in questions for goal in report.goals(question)),
         *(report.last_against_first(first, last) for first, last in pages),
-        report.Goal("20 rows as text, to the same as a JSON list of objects", compact / objects, 0.55),
-        report.Goal("the tool list of 30 models", sizes.tool_list_bytes(callers[0]), 12_000, "bytes"),
+        Goal("20 rows as text, to the same as a JSON list of objects", compact / objects, 0.55),
+        Goal("the tool list of 30 models", sizes.tool_list_bytes(callers[0]), 12_000, "bytes"),
     ]
     print("\nGoals", *goals, sep="\n")
     return all(goal.holds for goal in goals)

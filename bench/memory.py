@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import asgi_server
 from bench.asgi_server import Served
-from bench.report import Goal
+from bench.goals import Goal
 from bench.sockets_client import Socket, Sockets
 
 #: Connections that come and go together, fewer than the requests of one principal that may wait.
@@ -33,9 +33,9 @@ SERVERS: dict[str, tuple[str, ...]] = {
         "bench.fanout_apps:application",
     ),
 }
-_URI = "db://flights/airline/UA"
+URI = "db://flights/airline/UA"
 _LISTEN = {
-    "notifications": {"resourceSubscriptions": [_URI]},
+    "notifications": {"resourceSubscriptions": [URI]},
     "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
@@ -49,14 +49,13 @@ def _request(number: int, method: str, params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
 
 
+#: What a session says that subscribes to one resource.
+SESSION = (_request(1, "initialize", _CLIENT), _request(2, "resources/subscribe", {"uri": URI}))
 #: What is said on each socket, and answered, before it is left alone.
-_SAID: dict[str, tuple[bytes, ...]] = {
+SAID: dict[str, tuple[bytes, ...]] = {
     "accepted": (),
     "a listen of one resource": (_request(1, "subscriptions/listen", _LISTEN),),
-    "a legacy session with one subscription": (
-        _request(1, "initialize", _CLIENT),
-        _request(2, "resources/subscribe", {"uri": _URI}),
-    ),
+    "a legacy session with one subscription": SESSION,
 }
 
 
@@ -78,7 +77,7 @@ def measure_churn(servers: Sequence[str], token: str, number: int) -> list[Goal]
 def _measure(server: str, token: str, number: int) -> None:
     bare = _bytes_each(server, "loop", "", number, ())
     print(f"| {server} | bare ASGI app | {bare / 1024:.1f} KiB | |", flush=True)
-    for label, said in _SAID.items():
+    for label, said in SAID.items():
         each = _bytes_each(server, "ours", token, number, said)
         print(
             f"| {server} | mcp_django, {label} | {each / 1024:.1f} KiB | {(each - bare) / 1024:.1f} KiB |", flush=True
@@ -121,7 +120,7 @@ def churn(served: Served, token: str, number: int, connect: Any) -> tuple[int, i
 
 def _socket_listens(served: Served, token: str, number: int) -> None:
     for _ in range(0, number, _AT_ONCE):
-        _open(served, token, _AT_ONCE, _SAID["a listen of one resource"]).close()
+        _open(served, token, _AT_ONCE, SAID["a listen of one resource"]).close()
 
 
 def _event_streams(served: Served, token: str, number: int) -> None:
@@ -177,7 +176,16 @@ def _batches(sockets: Sockets) -> Iterator[list[Socket]]:
 
 def resident_bytes(pid: int) -> int:
     """The memory that a process has now (Linux)."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return _bytes(pid, "VmRSS")
+
+
+def own_bytes(pid: int) -> int:
+    """The same without what a file holds, such as a library: the system takes that back when it likes."""
+    return _bytes(pid, "RssAnon")
+
+
+def _bytes(pid: int, name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     if found is None:
         raise RuntimeError(f"process {pid} has no memory")
     return int(found[1]) * 1024

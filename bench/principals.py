@@ -1,4 +1,4 @@
-"""Users who may see the airlines, each with a token of their own."""
+"""Users who may see the airlines and the planes, each with a token of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Principals:
     def made(cls, number: int) -> Principals:
         """So many users with new tokens; those of an earlier run go."""
         group, _ = Group.objects.get_or_create(name=_GROUP)
-        group.permissions.set([Permission.objects.get(codename="view_airline")])
+        group.permissions.set(Permission.objects.filter(codename__in=["view_airline", "view_plane"]))
         User.objects.filter(username__startswith="bench-").delete()
         names = [f"bench-{position}" for position in range(number)]
         users = User.objects.bulk_create(User(username=name, is_staff=True, password="!") for name in names)

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import django
 from django.db import connection
 
+from bench.goals import Goal
 from bench.questions import Question
 from demo_project.flights.models import Flight
 
 FLOOR, TOOL, REQUEST, DRF, DRF_REQUEST = "floor", "tool", "request", "DRF", "DRF with the token"
 
 _COLUMNS = "{:<24}{:>10}{:>12}{:>10}{:>12}{:>10}"
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Something that was measured, and what it may be at most."""
-
-    what: str
-    measured: float
-    limit: float
-    unit: str = "times"
-
-    @property
-    def holds(self) -> bool:
-        return self.measured <= self.limit
-
-    def __str__(self) -> str:
-        number = ",.0f" if self.unit == "bytes" else ".2f"
-        figures = f"{self.measured:{number}} {self.unit} (at most {self.limit:{number}})"
-        return f"  {'PASS' if self.holds else 'MISS'}  {self.what}: {figures}"
 
 
 def heading(rounds: int) -> str:

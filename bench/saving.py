@@ -9,7 +9,7 @@ from time import perf_counter, process_time, thread_time
 from django.db import transaction
 from tqdm import tqdm
 
-from bench.report import Goal
+from bench.goals import Goal
 from demo_project.flights.models import Airline
 from mcp_django import flush
 from mcp_django.push.receivers import watch

@@ -1,6 +1,6 @@
 """Many WebSockets read by one thread that does nothing else: it must never be what is measured.
 
-RFC 6455, as far as is needed of a client: an upgrade, and unfragmented text frames without extensions.
+RFC 6455, as far as is needed of a client: an upgrade, unfragmented text frames without extensions, and pongs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from urllib.parse import urlsplit
 
-_TEXT, _CLOSE = 0x1, 0x8
+_TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
 #: Upgrades that are on their way at a time: fewer than may wait of one address whose credentials nobody has seen yet.
 _AT_ONCE = 25
 _READ_BYTES = 65_536
@@ -36,19 +36,24 @@ class Socket:
     connection: socket.socket
     buffer: bytearray = field(default_factory=bytearray)
 
-    def send(self, text: bytes) -> None:
-        """Send a text frame of less than 64 KiB, masked with zeros, which leave it as it is."""
-        length = len(text)
-        head = struct.pack("!BB", 0x80 | _TEXT, 0x80 | length) if length < 126 else b""
-        head = head or struct.pack("!BBH", 0x80 | _TEXT, 0x80 | 126, length)
-        self.connection.sendall(head + bytes(4) + text)
+    def send(self, payload: bytes, opcode: int = _TEXT) -> None:
+        """Send a frame of less than 64 KiB, masked with zeros, which leave it as it is."""
+        length = len(payload)
+        head = struct.pack("!BB", 0x80 | opcode, 0x80 | length) if length < 126 else b""
+        head = head or struct.pack("!BBH", 0x80 | opcode, 0x80 | 126, length)
+        self.connection.sendall(head + bytes(4) + payload)
 
     def frames(self) -> Iterator[bytes]:
-        """The text frames that have come whole. Raises ConnectionError where the server has closed the socket."""
+        """The text frames that have come whole; pings are answered.
+
+        Raises ConnectionError where the server has closed the socket.
+        """
         while (frame := self._frame()) is not None:
             opcode, payload = frame
             if opcode == _CLOSE:
                 raise ConnectionError(f"the server has closed a socket: {payload!r}")
+            if opcode == _PING:
+                self.send(payload, _PONG)
             if opcode == _TEXT:
                 yield payload
 

@@ -51,6 +51,8 @@ class Held:
 class Server:
     """A server process that is killed, stopped and started again on the same port."""
 
+    application = "tests.faults.asgi:application"
+
     def __init__(self, name: str, variables: Mapping[str, str], folder: Path) -> None:
         self.name = name
         self.port = free_port()
@@ -72,7 +74,7 @@ class Server:
         return self._process.pid
 
     def start(self) -> None:
-        command = ("uvicorn", "--host", "127.0.0.1", "--port", str(self.port), "tests.faults.asgi:application")
+        command = ("uvicorn", "--host", "127.0.0.1", "--port", str(self.port), self.application)
         self._process = _python(command, self._variables, self._log)
         self.starts += 1
 
@@ -218,8 +220,13 @@ class Writer:
             self._answers.put_nowait(None)
 
 
+def start_management(command: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> forkserver.Process:
+    """A process that runs a command of manage.py."""
+    return _python(("django", *command), variables, log)
+
+
 def run_management(command: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> None:
-    process = _python(("django", *command), {**variables, "FAULTS_NAME": "management"}, log)
+    process = start_management(command, {**variables, "FAULTS_NAME": "management"}, log)
     assert process.wait(300) == 0, f"{' '.join(command)} has failed, and logged to {log.name}"
 
 

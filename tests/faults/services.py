@@ -10,7 +10,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psycopg
 
@@ -142,12 +142,16 @@ class Memcached(Service):
 
 
 class PostgreSQL(Service):
-    """A cluster in a folder of its own; it refuses to run as root, and runs as its system user then."""
+    """A cluster in a folder of its own; it refuses to run as root, and runs as its system user then.
+
+    ``settings`` are those of its postgresql.conf.
+    """
 
     user = "postgres"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
+        self._settings = settings
         self._programs = postgresql_programs() or Path()
         self._data = Path(folder, "data")
         self._as = _SYSTEM_USER if os.geteuid() == 0 else None
@@ -163,6 +167,7 @@ class PostgreSQL(Service):
     def command(self) -> Sequence[str]:
         options = {
             "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200", "fsync": "off",
+            **self._settings,
         }  # fmt: skip
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         return (str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), *given)
@@ -176,15 +181,15 @@ class PostgreSQL(Service):
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
         """The rows of a statement that is run on the maintenance database."""
-        place = {"host": "127.0.0.1", "port": self.port, "user": self.user, "dbname": "postgres"}
-        with psycopg.connect(**place, autocommit=True, connect_timeout=5) as connection:  # type: ignore[arg-type]
-            cursor = connection.execute(sql)  # type: ignore[call-overload]
+        place: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "user": self.user, "dbname": "postgres"}
+        with psycopg.connect(**place, autocommit=True, connect_timeout=5) as connection:
+            cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
-    def connections(self) -> dict[str, int]:
+    def connections(self, database: str = DATABASE) -> dict[str, int]:
         """How many connections each application holds to the project's database."""
         rows = self.query(
-            f"SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = '{DATABASE}' GROUP BY 1"
+            f"SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = '{database}' GROUP BY 1"
         )
         return {str(name): int(str(count)) for name, count in rows}
 

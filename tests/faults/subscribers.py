@@ -230,7 +230,8 @@ class GRPC(Subscriber):
         options = [("grpc.use_local_subchannel_pool", 1)]
         async with grpc.aio.insecure_channel(self.grpc, options) as channel:
             metadata = [("authorization", f"Bearer {self.token}")]
-            call = mcp_pb2_grpc.MCPStub(channel).Session(metadata=metadata, wait_for_ready=True)
+            stub: Any = mcp_pb2_grpc.MCPStub(channel)  # type: ignore[no-untyped-call]
+            call = stub.Session(metadata=metadata, wait_for_ready=True)
             await call.write(protobuf.message_of(self._listen_message()))
             first = True
             async for sent in call:
