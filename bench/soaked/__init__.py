@@ -1,0 +1,1 @@
+"""What the clients of ``bench.soak`` call beside the demo's own tools."""
