@@ -148,6 +148,10 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
             Step("agents", ("-m", "tests.agents")),
             Step("faults", ("-m", "tests.faults")),
             Step("mutations", ("-m", "tests.mutations")),
+            Step("processes", ("-m", "bench.processes", "--check")),
+            Step("large trail", ("-m", "bench.large_trail", "--check")),
+            Step("steady", ("-m", "bench.steady", "--check")),
+            Step("soak", ("-m", "bench.soak", "--check")),
         ),
     ),
 }
