@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.db.models import Q
 from django.utils.functional import cached_property
 
 from mcp_django.conf import get_conf
@@ -36,6 +37,9 @@ class Override:
     groups: frozenset[int] = frozenset()
 
 
+#: The rows of tools that say more than that the tool is off.
+_DECIDED = Q(enabled=True) | Q(restricted=True) | ~Q(description="") | ~Q(query="")
+
 #: What holds where no administrator has decided anything. Each call asks, and making an Override is slow.
 ON, OFF = Override(enabled=True), Override(enabled=False)
 
@@ -49,6 +53,8 @@ class Overrides:
         self._read: dict[str, tuple[float, Mapping[str, Override]]] = {}
         #: By site: the rows that were found last, and what they mean. Mostly nothing has changed since.
         self._found: dict[str, tuple[Sequence[tuple[Any, ...]], Mapping[str, Override]]] = {}
+        #: By site: the query, and the names that it was made with.
+        self._queries: dict[str, tuple[Sequence[str] | None, PreparedQuery]] = {}
         self._lock = Lock()
         #: Counts the clearings, since what was read before one must not be kept after it.
         self._generation = 0
@@ -87,7 +93,7 @@ class Overrides:
             self._read.clear()
 
     def _load(self, site: Site) -> Mapping[str, Override]:
-        found = self._query.fetch(self._model.objects.db, site.name)
+        found = self._query(site).fetch(self._model.objects.db, site.name)
         before = self._found.get(site.name)
         if before is None or before[0] != found:
             before = self._found[site.name] = (found, self._overrides(found))
@@ -97,11 +103,20 @@ class Overrides:
     def _model(self) -> Any:
         return apps.get_model("mcp_django", self._model_name)
 
-    @cached_property
-    def _query(self) -> PreparedQuery:
+    def _query(self, site: Site) -> PreparedQuery:
         """One row for each group of an override, and one row without a group where it has none."""
-        rows = self._model.objects.order_by().values_list("groups", *self._fields)
-        return PreparedQuery(lambda site: rows.filter(site=site), self._model._meta.get_field("site"))
+        names = self._names_read(site)
+        kept = self._queries.get(site.name)
+        if kept is None or kept[0] != names:
+            decided = Q() if names is None else _DECIDED | Q(name__in=names)
+            rows = self._model.objects.filter(decided).order_by().values_list("groups", *self._fields)
+            field = self._model._meta.get_field("site")
+            kept = self._queries[site.name] = (names, PreparedQuery(lambda site: rows.filter(site=site), field))
+        return kept[1]
+
+    def _names_read(self, site: Site) -> Sequence[str] | None:
+        """The names whose rows are read also where these only say "off"; None: those of all names."""
+        return None
 
     def _overrides(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Override]:
         values_of: dict[str, dict[str, Any]] = {}
@@ -116,7 +131,17 @@ def _override(values: dict[str, Any], groups: set[int]) -> Override:
     return Override(**values, groups=frozenset(groups))
 
 
-tools = Overrides("Tool", "query")
+class ToolOverrides(Overrides):
+    """The rows of tools. Most are of actions of the admin, which are off where no administrator decided otherwise.
+
+    With hundreds of models there are thousands of these, and each call reads the rows: those are left to the database.
+    """
+
+    def _names_read(self, site: Site) -> Sequence[str] | None:
+        return site.tools_on
+
+
+tools = ToolOverrides("Tool", "query")
 prompts = Overrides("Prompt", "title", "text")
 
 

@@ -130,6 +130,8 @@ class MCPSite:
         self._tools: dict[str, BaseTool] | None = None
         #: The names of the tools whose calls may start on the event loop: set with ``tools``.
         self.tools_on_loop: Sequence[str] = ()
+        #: The models whose own ``get_actions`` each request asks: set with ``tools``.
+        self._adding_actions: Sequence[ModelMCP] = ()
         #: The models in inlines of a model: set with ``models``.
         self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
         #: Declared resources by their URI, and resource templates by the template.
@@ -309,6 +311,7 @@ class MCPSite:
                 *(cls(self) for cls in WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
                 *self._functions.values(),
             ]
+            self._adding_actions = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
             for model_mcp in self.models.values():
                 tools.extend(declared_actions(model_mcp))
             try:
@@ -323,6 +326,12 @@ class MCPSite:
             self._tools = found
             self.tools_on_loop = [name for name, one in found.items() if one.starts_on_loop]
         return self._tools
+
+    @property
+    def tools_on(self) -> Sequence[str]:
+        """The names of the tools that are on where no administrator has decided otherwise. Actions never are."""
+        declared: list[BaseTool | type[BaseTool]] = [*_QUERY_TOOLS, *self._functions.values()]
+        return [one.name for one in declared if one.enabled_by_default]
 
     @cached_property
     def admin_sites(self) -> Sequence[AdminSite]:
@@ -375,10 +384,9 @@ class MCPSite:
             actions_found.send(type(self), site=self)
 
     def _offered_actions(self, request: MCPRequest) -> Iterator[AdminActionTool]:
-        adding = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
         # No hook of a model is called for a principal that may not see the model.
-        rights = Rights.of(self, request) if adding else None
-        for model_mcp in adding:
+        rights = Rights.of(self, request) if self._adding_actions else None
+        for model_mcp in self._adding_actions:
             if rights is not None and rights.of_label(model_mcp.label) is not None:
                 yield from offered_actions(model_mcp, request)
 

@@ -30,6 +30,9 @@ class Site(Protocol):
     def tools(self) -> Mapping[str, Any]: ...
 
     @property
+    def tools_on(self) -> Sequence[str]: ...
+
+    @property
     def model_admins(self) -> Mapping[Any, Any]: ...
 
     @property

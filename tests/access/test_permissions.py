@@ -14,6 +14,7 @@ from django.db import OperationalError
 
 import mcp_django
 from mcp_django import site
+from mcp_django.access import overrides
 from mcp_django.access.overrides import Override, Overrides
 from mcp_django.access.permissions import Decision, decide, has_permission
 from mcp_django.exchange.principals import Principal
@@ -187,3 +188,19 @@ def test_overrides_and_their_groups_are_read_with_one_query(django_assert_num_qu
         "both": Override(enabled=True, restricted=True, groups=frozenset({first.pk, second.pk})),
         "left": Override(enabled=True, restricted=True),
     }
+
+
+@pytest.mark.every_database
+def test_rows_that_say_no_more_than_that_an_action_is_off_are_not_read() -> None:
+    off = {"enabled": False}
+    decided: dict[str, dict[str, Any]] = {
+        "described": {**off, "description": "Other words."}, "left": {**off, "restricted": True},
+        "saved": {**off, "query": "{}"}, "switched_on": {"enabled": True}, "find_records": off,
+    }  # fmt: skip
+    Tool.objects.filter(site=site.name).delete()
+    Tool.objects.bulk_create(
+        Tool(site=site.name, name=name, **values)
+        for name, values in {**decided, **{f"action_{number}": off for number in range(10)}}.items()
+    )
+
+    assert overrides.tools._load(site) == {name: Override(**values) for name, values in decided.items()}

@@ -94,7 +94,7 @@ def available(exchange: Exchange, decided: Mapping[str, Override] | None = None)
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
     Rights.of(exchange.site, exchange.request).decided_by(rows)
-    _find_actions(exchange)
+    find_actions(exchange)
     found = (_available(tool, rows, exchange) for tool in all_tools(exchange.site, rows).values())
     return [one for one in found if one is not None]
 
@@ -113,7 +113,7 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     Raises InsufficientScope if scopes that the client can ask for would open the tool.
     """
     if name not in exchange.site.tools:
-        _find_actions(exchange)
+        find_actions(exchange)
     tool = known(exchange, name)
     if tool is None:
         return None
@@ -140,7 +140,7 @@ def decision(exchange: Exchange, tool: BaseTool, decided: Mapping[str, Override]
 
 def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
     """Those of the tools that the principal may call now. Each is checked when its turn comes."""
-    rows = overrides.tools.of(exchange)
+    rows = _decided(exchange)
     return (tool for tool in tools if _available(tool, rows, exchange) is not None)
 
 
@@ -156,7 +156,7 @@ def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> Mapping[Decision,
 
     The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups that the user is not in counts as not allowed.
     """
-    rows = overrides.tools.of(exchange)
+    rows = _decided(exchange)
     found: dict[Decision, set[str]] = {}
     for tool in tools:
         override = _override(tool, rows)
@@ -249,7 +249,7 @@ def _without_result(exchange: Exchange, why: str) -> JSON:
     return done_result(why)
 
 
-def _find_actions(exchange: Exchange) -> None:
+def find_actions(exchange: Exchange) -> None:
     """Find the actions that the project offers only for this request, also if its credential is for one of them."""
     exchange.site.find_actions(exchange.request)
     # Any tool will do, since a credential for one may read whatever that tool needs.
@@ -263,6 +263,12 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
     if _decide(tool, rows, exchange.request) is not ALLOWED or not is_runnable(tool, exchange):
         return None
     return AvailableTool(tool, _override(tool, rows).description)
+
+
+def _decided(exchange: Exchange) -> Mapping[str, Override]:
+    """What administrators decided, by which the tool was found that runs, if one does."""
+    decided = Rights.of(exchange.site, exchange.request).overrides
+    return overrides.tools.of(exchange) if decided is None else decided
 
 
 def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:

@@ -19,7 +19,6 @@ from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.schema import describe_model
 from mcp_django.bridge.tools import catalog, instructions
 from mcp_django.bridge.tools.actions import AdminActionTool
-from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.query import MAX_LISTED_MODELS, NAMES, QueryTool, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
 from mcp_django.conf import get_conf
@@ -117,9 +116,10 @@ def _described(exchange: Exchange, model: ModelRights) -> JSON:
     described = describe_model(model)
     if any(column.kind in (DATE, DATETIME) for column in model.columns.values()):
         described["today"] = Days.today().first.isoformat()
-    if actions := _actions(exchange, model):
-        described["actions"] = actions
-    if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, model)]:
+    actions = _actions_on(exchange, model)
+    if names := [tool.name for tool in catalog.usable(exchange, actions)]:
+        described["actions"] = names
+    if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, actions)]:
         described["notes"] = notes
     if examples := _examples(model):
         described["examples"] = examples
@@ -143,17 +143,18 @@ def _line(model: ModelRights) -> str:
     return f"{name}: {description}" if description else name
 
 
-def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
-    """The names of the tools that act on rows of the model and that the principal may call now."""
-    return [entry.tool.name for entry in catalog.available(exchange) if _acts_on(entry.tool, model)]
+def _actions_on(exchange: Exchange, model: ModelRights) -> list[AdminActionTool]:
+    """The tools that act on rows of the model. Of all tools there may be thousands."""
+    catalog.find_actions(exchange)
+    tools = exchange.site.tools.values()
+    return [tool for tool in tools if isinstance(tool, AdminActionTool) and tool.model_mcp.model is model.model]
 
 
-def _withheld_actions(exchange: Exchange, model: ModelRights) -> list[str]:
+def _withheld_actions(exchange: Exchange, actions: Sequence[AdminActionTool]) -> list[str]:
     """The line that says that the user's permissions allow actions which cannot be called, without their names."""
     if not get_conf().MENTION_SWITCHED_OFF:
         return []
-    reasons = catalog.withheld(exchange, (tool for tool in exchange.site.tools.values() if _acts_on(tool, model)))
-    line = _WITHHELD.get(frozenset(reasons))
+    line = _WITHHELD.get(frozenset(catalog.withheld(exchange, actions)))
     return [] if line is None else [line]
 
 
@@ -161,10 +162,6 @@ def _groups_alone(model: ModelRights) -> list[str]:
     if model.has_rows:
         return []
     return [f"Its rows are shown in groups of {model.smallest_group} and more, and never one by one."]
-
-
-def _acts_on(tool: BaseTool, model: ModelRights) -> bool:
-    return isinstance(tool, AdminActionTool) and tool.model_mcp.label == model.label
 
 
 def _examples(model: ModelRights) -> list[JSON]:

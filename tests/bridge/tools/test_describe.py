@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.db import models
-from django.test.utils import isolate_apps
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext, isolate_apps
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django import MCPSite, ModelMCP
+from mcp_django import MCPSite, ModelMCP, site
+from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.protocol.jsonrpc import encode
 from tests.shop.models import Product, Tag
 from tests.support.asking import DirectPeer, described, errors_of, listed
@@ -29,6 +31,33 @@ MODELS = ["airline", "airport", "disruption", "flight", "plane", "weather"]
 @pytest.fixture
 def root(db: None) -> DirectPeer:
     return DirectPeer(User.objects.create_superuser("root"))
+
+
+def test_a_model_is_described_without_a_look_at_the_actions_of_others(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    decide = catalog._decide
+
+    def noted(tool: BaseTool, *args: Any) -> Any:
+        asked.append(tool.name)
+        return decide(tool, *args)
+
+    monkeypatch.setattr(catalog, "_decide", noted)
+
+    for model in ("airport", "flight"):
+        asked.clear()
+        described(root, f"flights.{model}")
+        assert {name for name in asked if name not in QUERY_TOOLS} == {
+            name for name in site.tools if name.startswith(f"flights_{model}_")
+        }
+
+
+def test_a_model_is_described_by_overrides_that_are_read_once(root: DirectPeer) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        described(root, "flights.flight")
+
+    assert len([query for query in captured.captured_queries if 'FROM "mcp_django_tool"' in query["sql"]]) == 1
 
 
 def test_a_model_is_described_whole(root: DirectPeer) -> None:
