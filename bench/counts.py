@@ -94,8 +94,8 @@ def _measure(rounds: int) -> list[Any]:
     from tqdm import tqdm
 
     from bench.contestants import tool
+    from bench.goals import Goal
     from bench.project import caller
-    from bench.report import Goal
     from bench.rounds import run
 
     page = {"model": "flights.airline", "fields": ["flights__count"]}

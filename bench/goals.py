@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Units of which parts matter.
-_FINE = ("times", "ms", "µs", "s")
+_FINE = ("times", "ms", "µs", "s", "kB")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
+from bench.goals import Goal
 from mcp_django.core.secret import Secret
 
 TOKENS = 10_000
@@ -28,9 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "bench.settings", "DEMO_DIR": folder}
         each = _measure(options.tokens)
-
-    from bench.report import Goal
-
     goal = Goal("a remembered token with its session", each, _MOST_KILOBYTES, "kB")
     print("\nGoals", goal, sep="\n")
     return 0 if goal.holds or not options.check else 1
