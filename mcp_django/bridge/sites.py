@@ -130,6 +130,8 @@ class MCPSite:
         self._tools: dict[str, BaseTool] | None = None
         #: The names of the tools whose calls may start on the event loop: set with ``tools``.
         self.tools_on_loop: Sequence[str] = ()
+        #: All tools, and those that act on rows by their model: found anew where ``tools`` are others.
+        self._actions: tuple[Mapping[str, BaseTool], Mapping[type[Model], Sequence[AdminActionTool]]] = {}, {}
         #: The models whose own ``get_actions`` each request asks: set with ``tools``.
         self._adding_actions: Sequence[ModelMCP] = ()
         #: The models in inlines of a model: set with ``models``.
@@ -326,6 +328,17 @@ class MCPSite:
             self._tools = found
             self.tools_on_loop = [name for name, one in found.items() if one.starts_on_loop]
         return self._tools
+
+    def actions_on(self, model: type[Model]) -> Sequence[AdminActionTool]:
+        """The tools that act on rows of the model."""
+        tools = self.tools
+        if self._actions[0] is not tools:
+            found: dict[type[Model], list[AdminActionTool]] = {}
+            for tool in tools.values():
+                if isinstance(tool, AdminActionTool):
+                    found.setdefault(tool.model_mcp.model, []).append(tool)
+            self._actions = tools, found
+        return self._actions[1].get(model, ())
 
     @property
     def tools_on(self) -> Sequence[str]:

@@ -116,7 +116,8 @@ def _described(exchange: Exchange, model: ModelRights) -> JSON:
     described = describe_model(model)
     if any(column.kind in (DATE, DATETIME) for column in model.columns.values()):
         described["today"] = Days.today().first.isoformat()
-    actions = _actions_on(exchange, model)
+    catalog.find_actions(exchange)
+    actions = exchange.site.actions_on(model.model)
     if names := [tool.name for tool in catalog.usable(exchange, actions)]:
         described["actions"] = names
     if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, actions)]:
@@ -141,13 +142,6 @@ def _line(model: ModelRights) -> str:
     description = model.description
     name = str(model.model._meta.verbose_name_plural)
     return f"{name}: {description}" if description else name
-
-
-def _actions_on(exchange: Exchange, model: ModelRights) -> list[AdminActionTool]:
-    """The tools that act on rows of the model. Of all tools there may be thousands."""
-    catalog.find_actions(exchange)
-    tools = exchange.site.tools.values()
-    return [tool for tool in tools if isinstance(tool, AdminActionTool) and tool.model_mcp.model is model.model]
 
 
 def _withheld_actions(exchange: Exchange, actions: Sequence[AdminActionTool]) -> list[str]:
