@@ -81,6 +81,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.forms --check
 	$(BIN)/python -m bench.console --check
 	$(BIN)/python -m bench.counts --check
+	$(BIN)/python -m bench.many_models --check
 	$(BIN)/python -m bench.push
 	$(BIN)/python -m bench.sockets
 	$(BIN)/python -m bench.wires
