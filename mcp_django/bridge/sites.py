@@ -130,6 +130,8 @@ class MCPSite:
         self._tools: dict[str, BaseTool] | None = None
         #: The names of the tools whose calls may start on the event loop: set with ``tools``.
         self.tools_on_loop: Sequence[str] = ()
+        #: The names of those that are on by themselves: set with ``tools``.
+        self._tools_on: Sequence[str] = ()
         #: All tools, and those that act on rows by their model: found anew where ``tools`` are others.
         self._actions: tuple[Mapping[str, BaseTool], Mapping[type[Model], Sequence[AdminActionTool]]] = {}, {}
         #: The models whose own ``get_actions`` each request asks: set with ``tools``.
@@ -325,8 +327,10 @@ class MCPSite:
             for tool in tools:
                 # The first tool keeps the name. A system check reports the other.
                 found.setdefault(tool.name, tool)
-            self._tools = found
             self.tools_on_loop = [name for name, one in found.items() if one.starts_on_loop]
+            self._tools_on = [name for name, one in found.items() if one.enabled_by_default]
+            # Last: another thread that finds it finds the others too.
+            self._tools = found
         return self._tools
 
     def actions_on(self, model: type[Model]) -> Sequence[AdminActionTool]:
@@ -343,8 +347,8 @@ class MCPSite:
     @property
     def tools_on(self) -> Sequence[str]:
         """The names of the tools that are on where no administrator has decided otherwise. Actions never are."""
-        declared: list[BaseTool | type[BaseTool]] = [*_QUERY_TOOLS, *self._functions.values()]
-        return [one.name for one in declared if one.enabled_by_default]
+        _ = self.tools
+        return self._tools_on
 
     @cached_property
     def admin_sites(self) -> Sequence[AdminSite]:
