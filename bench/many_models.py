@@ -165,7 +165,7 @@ def _goals(found: Mapping[int, Mapping[str, float]]) -> Iterator[Any]:
 
     django.setup()
 
-    from bench.report import Goal
+    from bench.goals import Goal
 
     (least, first), *more = sorted(found.items())
     for number, measured in more:
