@@ -276,7 +276,7 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
     query, columns = queryset.query, _own_columns(queryset.model._meta)
     plain = not (query.annotations or query.extra or query.group_by or query.combinator)
     # A package may give values in its own way, as django-modeltranslation does: those of a language.
-    plain = plain and gives_values_as_django(type(queryset))
+    plain = plain and gives_values_as_django(queryset)
     if not plain or len(columns.keys() & names) < len(names):
         return queryset.values_list(*names)
     rows: Any = queryset.values_list(names[0])
@@ -290,9 +290,17 @@ def values_list(queryset: Rows, names: Sequence[str]) -> Rows:
     return rows  # type: ignore[no-any-return]
 
 
+def gives_values_as_django(queryset: Rows) -> bool:
+    """Whether the queryset's class replaces no method of Django's that ``values_list`` and its rows use.
+
+    Private: ``QuerySet._values``, ``_fetch_all``, ``_iterator`` and ``_iterable_class``. Seen with: Django 5.2, 6.0,
+    6.1. Public way: none.
+    """
+    return _has_values_of_django(type(queryset))
+
+
 @lru_cache(maxsize=1_000)
-def gives_values_as_django(kind: Any) -> bool:
-    """Whether a class replaces no method of Django's that ``values_list`` and its rows use."""
+def _has_values_of_django(kind: Any) -> bool:
     names = ("values_list", "_values", "_fetch_all", "__iter__", "iterator", "_iterator", "_iterable_class")
     django: Any = models.QuerySet
     return all(getattr_static(kind, name, None) is getattr_static(django, name, None) for name in names)

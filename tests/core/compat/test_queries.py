@@ -26,6 +26,7 @@ from mcp_django.core.compat.queries import (
     first_rows,
     forget_rows,
     gives_instances,
+    gives_values_as_django,
     has_default_order,
     has_every_row,
     has_one_table,
@@ -50,6 +51,13 @@ pytestmark = pytest.mark.every_case
 
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
+
+
+class _Renaming(models.QuerySet[Permission, Permission]):
+    """As that of django-modeltranslation."""
+
+    def _values(self, *fields: str, **expressions: Any) -> Any:
+        return super()._values(*fields, **expressions)  # type: ignore[misc]
 
 
 def _iterated_otherwise() -> Any:
@@ -133,6 +141,7 @@ def _iterated_otherwise() -> Any:
         ),
         (names_database, [_ALL.using("other"), _ALL.using("default")], [_ALL, _ALL.filter(pk=1)]),
         (is_iterated_by_django, [_ALL, _ALL.filter(pk=1)], [_ALL.values("pk"), _iterated_otherwise()]),
+        (gives_values_as_django, [_ALL, _ALL.values_list("pk")], [_Renaming(Permission)]),
         (
             gives_instances,
             [_ALL, _ALL.filter(pk=1), _ALL.annotate(twice=F("pk") * 2)],

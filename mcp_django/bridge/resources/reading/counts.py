@@ -104,7 +104,7 @@ class CountedRows:
 
 def _reads_keys(queryset: models.QuerySet[Any]) -> bool:
     """Whether the values of keys are those of the database: a package may give values in its own way."""
-    return gives_values_as_django(type(queryset))
+    return gives_values_as_django(queryset)
 
 
 def _has_exact_keys(relation: Relation) -> bool:
