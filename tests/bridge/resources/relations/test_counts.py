@@ -50,8 +50,8 @@ from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
 
-#: Beyond what JSON has a number for.
-LARGE = 2**60
+#: Beyond what JSON has a number for. Negative, since MariaDB gives the next row a key above the largest.
+LARGE = -(2**60)
 MODELS: list[Any] = [
     Aisle, Bell, Book, Crate, Footnote, Making, Moment, Part, Person, Pick, Product, Remark, Rule, Ruling, Shift,
     SpecialRule, Supplier, Tag, Visit, Warranty,
@@ -97,7 +97,7 @@ CHANGES: list[Callable[[Any], Any]] = [
     lambda every: every,
     lambda every: every.none(),
     lambda every: every.filter(has_key_in(every.model, [*every.values_list("pk", flat=True)][::2])),
-    lambda every: every.order_by("?").reverse().select_related(),
+    lambda every: every.order_by("?").reverse(),
     lambda every: every.distinct(),
     lambda every: every.filter(**{f"{_to_many(every.model)}__isnull": False}),
     lambda every: every.filter(**{f"{_to_many(every.model)}__isnull": False}).distinct(),
