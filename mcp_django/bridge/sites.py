@@ -23,6 +23,7 @@ from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__
+from mcp_django.access import overrides
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.declared.admin_form import has_list
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
@@ -130,7 +131,7 @@ class MCPSite:
         self._tools: dict[str, BaseTool] | None = None
         #: The names of the tools whose calls may start on the event loop: set with ``tools``.
         self.tools_on_loop: Sequence[str] = ()
-        #: The names of those that are on by themselves: set with ``tools``.
+        #: The names of those that start switched on: set with ``tools``.
         self._tools_on: Sequence[str] = ()
         #: All tools, and those that act on rows by their model: found anew where ``tools`` are others.
         self._actions: tuple[Mapping[str, BaseTool], Mapping[type[Model], Sequence[AdminActionTool]]] = {}, {}
@@ -267,6 +268,8 @@ class MCPSite:
         self._functions[tool.name] = tool
         self.tools_on_loop = ()
         self._tools = None
+        # They were read without a row that says that this tool is off.
+        overrides.tools.clear()
 
     def add_prompt(self, prompt: FunctionPrompt) -> None:
         if prompt.name in self.prompts:
@@ -347,7 +350,7 @@ class MCPSite:
     @property
     def tools_on(self) -> Sequence[str]:
         """The names of the tools that are on where no administrator has decided otherwise. Actions never are."""
-        _ = self.tools
+        _ = self.tools  # Sets them.
         return self._tools_on
 
     @cached_property

@@ -21,6 +21,7 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.models import Tool
+from tests.support.declared import Declared
 
 pytestmark = pytest.mark.django_db
 
@@ -204,3 +205,17 @@ def test_rows_that_say_no_more_than_that_an_action_is_off_are_not_read() -> None
     )
 
     assert overrides.tools._load(site) == {name: Override(**values) for name, values in decided.items()}
+
+
+def test_a_tool_that_is_declared_late_is_off_where_its_row_says_so(declared: Declared, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    Tool.objects.create(site=site.name, name="late", enabled=False)
+    before = overrides.tools.of_site(site, fresh=False)
+
+    def late(request: Any) -> None:
+        """Come late."""
+
+    declared.tool(late)
+
+    assert "late" not in before
+    assert overrides.tools.of_site(site, fresh=False)["late"] == overrides.OFF
