@@ -9,9 +9,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db.models import Q
+from django.contrib.auth import get_user_model
+from django.db.models import CharField, IntegerField, Q, QuerySet, Value
 from django.utils.functional import cached_property
 
+from mcp_django.access.user_permissions import Missing, permissions_of
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import PreparedQuery
 
@@ -68,13 +70,14 @@ class Overrides:
         connection = getattr(request.mcp, "connection", None)
         return self.of_site(site, fresh=connection is not None and connection.reads_anew)
 
-    def of_site(self, site: Site, *, fresh: bool) -> Mapping[str, Override]:
+    def of_site(self, site: Site, *, fresh: bool, request: MCPRequest | None = None) -> Mapping[str, Override]:
+        """The overrides of a site by name. ``request``: that of a call, for ``ToolOverrides.of_call``."""
         seconds = get_conf().TOKEN_CACHE_SECONDS
         fresh = fresh or not seconds
         kept = self._read.get(site.name)
         if kept is None or fresh or kept[0] <= time.monotonic():
             generation = self._generation
-            kept = (time.monotonic() + seconds, self._load(site))
+            kept = (time.monotonic() + seconds, self._load(site, request))
             with self._lock:
                 if generation == self._generation:
                     self._read[site.name] = kept
@@ -92,8 +95,8 @@ class Overrides:
             self._generation += 1
             self._read.clear()
 
-    def _load(self, site: Site) -> Mapping[str, Override]:
-        found = self._query(site).fetch(self._model.objects.db, site.name)
+    def _load(self, site: Site, request: MCPRequest | None = None) -> Mapping[str, Override]:
+        found = self._fetch(site, request)
         before = self._found.get(site.name)
         if before is None or before[0] != found:
             before = self._found[site.name] = (found, self._overrides(found))
@@ -103,16 +106,24 @@ class Overrides:
     def _model(self) -> Any:
         return apps.get_model("mcp_django", self._model_name)
 
-    def _query(self, site: Site) -> PreparedQuery:
+    def _fetch(self, site: Site, request: MCPRequest | None) -> list[tuple[Any, ...]]:
         """One row for each group of an override, and one row without a group where it has none."""
+        return self._query(site).fetch(self._model.objects.db, site.name)
+
+    def _query(self, site: Site) -> PreparedQuery:
         names = self._names_read(site)
         kept = self._queries.get(site.name)
         if kept is None or kept[0] != names:
-            decided = Q() if names is None else _DECIDED | Q(name__in=names)
-            rows = self._model.objects.filter(decided).order_by().values_list("groups", *self._fields)
-            field = self._model._meta.get_field("site")
-            kept = self._queries[site.name] = (names, PreparedQuery(lambda site: rows.filter(site=site), field))
+            rows = self._rows(names)
+            query = PreparedQuery(lambda site: rows.filter(site=site), self._model._meta.get_field("site"))
+            kept = self._queries[site.name] = (names, query)
         return kept[1]
+
+    def _rows(self, names: Sequence[str] | None, *before: Any) -> QuerySet[Any, Any]:
+        """The rows of overrides, with more columns ``before`` their own."""
+        decided = Q() if names is None else _DECIDED | Q(name__in=names)
+        rows: QuerySet[Any, Any] = self._model.objects.filter(decided).order_by()
+        return rows.values_list(*before, "groups", *self._fields)
 
     def _names_read(self, site: Site) -> Sequence[str] | None:
         """The names whose rows are read also where these only say "off"; None: those of all names."""
@@ -137,9 +148,48 @@ class ToolOverrides(Overrides):
     With hundreds of models there are thousands of these, and each call reads the rows: those are left to the database.
     """
 
+    def __init__(self, model_name: str, *more_fields: str) -> None:
+        super().__init__(model_name, *more_fields)
+        #: By site and user model: the names, and the query for the overrides and the permissions of a user.
+        self._queries_of_calls: dict[tuple[str, Any], tuple[Sequence[str] | None, PreparedQuery]] = {}
+
+    def of_call(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Override]:
+        """As ``of``. Where both must be read, the permissions of the request's user come with the same statement."""
+        fresh = fresh or exchange.connection.reads_anew
+        return self.of_site(exchange.site, fresh=fresh, request=exchange.request)
+
     def _names_read(self, site: Site) -> Sequence[str] | None:
         return site.tools_on
 
+    def _fetch(self, site: Site, request: MCPRequest | None) -> list[tuple[Any, ...]]:
+        using = self._model.objects.db
+        missing = None if request is None else Missing.of(request)
+        if request is None or missing is None or missing.alias != using:
+            return super()._fetch(site, request)
+        found = self._query_of_call(site).fetch(using, site.name, request.user.pk)
+        width = len(_OF_PERMISSION)
+        missing.put(row for row in found if row[0] is not None)
+        return [row[width:] for row in found if row[0] is None]
+
+    def _query_of_call(self, site: Site) -> PreparedQuery:
+        names, user_model = self._names_read(site), get_user_model()
+        kept = self._queries_of_calls.get((site.name, user_model))
+        if kept is None or kept[0] != names:
+            fields = [self._model._meta.get_field(name) for name in self._fields]
+            # Each column has the values of one of the two, so that no two collations of a database meet in it.
+            nothing = [Value(None, output_field=field) for field in (IntegerField(), *fields)]
+
+            def make(site: Any, user: Any) -> QuerySet[Any, Any]:
+                rows = self._rows(names, *_OF_PERMISSION).filter(site=site)
+                return rows.union(*permissions_of(user, *nothing), all=True).order_by()
+
+            query = PreparedQuery(make, self._model._meta.get_field("site"), user_model._meta.pk)
+            kept = self._queries_of_calls[site.name, user_model] = (names, query)
+        return kept[1]
+
+
+#: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
+_OF_PERMISSION = [Value(None, output_field=field) for field in (IntegerField(), CharField(), CharField())]
 
 tools = ToolOverrides("Tool", "query")
 prompts = Overrides("Prompt", "title", "text")

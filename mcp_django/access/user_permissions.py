@@ -6,7 +6,7 @@ They are put onto the user where ModelBackend keeps them, so that ``has_perm`` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,23 +41,54 @@ def put_onto_user(request: MCPRequest) -> None:
     Where ModelBackend might read something else, nothing is done, and it reads by itself. The permissions are
     remembered with the token, under the user and what ``MCPSite.remember_key`` says that they depend on.
     """
-    user: Any = request.user
-    if user.pk is None or getattr(user, "is_superuser", False) or users.has_permissions(user):
-        return
-    model, backends = get_user_model(), tuple(settings.AUTHENTICATION_BACKENDS)
-    if not (isinstance(user, model) and user.is_active and _are_in_tables(backends, model)):
-        return
-    known, key = _memory(request)
-    # An authentication class of the project may let a token act as another user than its own.
-    name = user.pk, key
-    found = known.get(name) or _of_user(user, model)
-    if found is None:
-        return
-    if key is not None and name not in known:
-        if len(known) >= _MAX_KEYS:
-            known.clear()
-        known[name] = found
-    users.keep_permissions(user, *found)
+    missing = Missing.of(request)
+    if missing is not None:
+        missing.put(_query(get_user_model()).fetch(missing.alias, request.user.pk))
+
+
+class Missing:
+    """The permissions of a request's user that must be read, from the database ``alias``."""
+
+    __slots__ = ("_known", "_name", "_user", "alias")
+
+    def __init__(self, user: Any, alias: str, known: dict[Hashable, Sets] | None, name: Hashable) -> None:
+        self._user = user
+        self.alias = alias
+        #: Where they are remembered, if they are, and under which name.
+        self._known, self._name = known, name
+
+    @classmethod
+    def of(cls, request: MCPRequest) -> Missing | None:
+        """None where nothing is to be read here. Permissions that are remembered are put onto the user."""
+        user: Any = request.user
+        if user.pk is None or getattr(user, "is_superuser", False) or users.has_permissions(user):
+            return None
+        model, backends = get_user_model(), tuple(settings.AUTHENTICATION_BACKENDS)
+        if not (isinstance(user, model) and user.is_active and _are_in_tables(backends, model)):
+            return None
+        known, key = _memory(request)
+        # An authentication class of the project may let a token act as another user than its own.
+        name = user.pk, key
+        if found := known.get(name):
+            users.keep_permissions(user, *found)
+            return None
+        alias = router.db_for_read(Permission, instance=user)
+        # A router may read them from several databases.
+        is_one = router.db_for_read(Permission) == alias
+        return cls(user, alias, None if key is None else known, name) if is_one else None
+
+    def put(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Put them onto the user, from rows of ``permissions_of``, and remember them."""
+        own: set[str] = set()
+        of_groups: set[str] = set()
+        for is_own, label, codename, *_ in rows:
+            (own if is_own else of_groups).add(f"{label}.{codename}")
+        found = _shared(frozenset(own)), _shared(frozenset(of_groups))
+        if self._known is not None:
+            if len(self._known) >= _MAX_KEYS:
+                self._known.clear()
+            self._known[self._name] = found
+        users.keep_permissions(self._user, *found)
 
 
 def are_at_hand(site: Site, request: MCPRequest, principal: Principal) -> bool:
@@ -99,18 +130,6 @@ def _are_in_tables(backends: tuple[str, ...], user_model: type[models.Model]) ->
         return False
 
 
-def _of_user(user: Any, model: type[models.Model]) -> Sets | None:
-    """The permissions of one user; None where a router would read them from several databases."""
-    alias = router.db_for_read(Permission, instance=user)
-    if router.db_for_read(Permission) != alias:
-        return None
-    own: set[str] = set()
-    of_groups: set[str] = set()
-    for is_own, label, codename in _query(model).fetch(alias, user.pk):
-        (own if is_own else of_groups).add(f"{label}.{codename}")
-    return _shared(frozenset(own)), _shared(frozenset(of_groups))
-
-
 @lru_cache(maxsize=1_000)
 def _shared(names: frozenset[str]) -> frozenset[str]:
     """The first of equal sets: users of the same groups share one, which is most of what is remembered of a token."""
@@ -119,19 +138,27 @@ def _shared(names: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def _query(user_model: type[models.Model]) -> PreparedQuery:
-    holder, member = _query_name("user_permissions"), _query_name("groups")
-
-    def rows(is_own: bool, **conditions: Any) -> QuerySet[Any, Any]:
-        found = Permission.objects.order_by().filter(**conditions)
-        mark = models.Value(int(is_own), output_field=models.IntegerField())
-        return found.values_list(mark, "content_type__app_label", "codename")
-
     def make(user: Any) -> QuerySet[Any, Any]:
-        both = rows(True, **{holder: user}).union(rows(False, **{f"group__{member}": user}), all=True)
+        own, of_groups = permissions_of(user)
         # From Django 6.1 on, a union has the order of the model too.
-        return both.order_by()
+        return own.union(of_groups, all=True).order_by()
 
     return PreparedQuery(make, user_model._meta.pk)
+
+
+def permissions_of(user: Any, *more: Any) -> tuple[QuerySet[Any, Any], QuerySet[Any, Any]]:
+    """The permissions of a user's own, and of the user's groups. ``user`` is the key, or an expression for it.
+
+    Their rows have a mark, 1 and 0, the label of the app, the codename, and ``more`` columns.
+    """
+
+    def rows(is_own: bool, **conditions: Any) -> QuerySet[Any, Any]:
+        mark = models.Value(int(is_own), output_field=models.IntegerField())
+        found = Permission.objects.order_by().filter(**conditions)
+        return found.values_list(mark, "content_type__app_label", "codename", *more)
+
+    holder, member = _query_name("user_permissions"), _query_name("groups")
+    return rows(True, **{holder: user}), rows(False, **{f"group__{member}": user})
 
 
 def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Sets]:

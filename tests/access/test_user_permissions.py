@@ -15,11 +15,12 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from mcp_django import MCPSite, site
-from mcp_django.access import user_permissions
+from mcp_django.access import overrides, user_permissions
 from mcp_django.access.authentication import principals
+from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.models import AccessToken
+from mcp_django.models import AccessToken, Tool
 from tests.support.data import switch_on
 from tests.support.peers import MODERN, Peers
 
@@ -198,11 +199,7 @@ def test_a_change_is_forgotten_at_once_with_its_principal(user: User, settings: 
     assert (before, may_view()) == (True, False)
 
 
-def test_a_tool_that_may_write_reads_them_anew(
-    peers: Peers, user: User, settings: Any, declared: Any, transactional_db: None
-) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
-
+def declare_two_tools(declared: Any) -> None:
     def book(request: HttpRequest) -> str:
         """Book."""
         return "booked"
@@ -214,6 +211,13 @@ def test_a_tool_that_may_write_reads_them_anew(
     declared.tool(book, permission=VIEW)
     declared.tool(look, permission=VIEW, read_only=True)
     switch_on("book")
+
+
+def test_a_tool_that_may_write_reads_them_anew(
+    peers: Peers, user: User, settings: Any, declared: Any, transactional_db: None
+) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
+    declare_two_tools(declared)
     peer = peers(AccessToken.objects.create_token(user=user, scopes=["read", "actions"])[1])
     assert peer.call("look")["content"][0]["text"] == "seen"
     # Without a signal, as another process would: what reads may go on for TOKEN_CACHE_SECONDS.
@@ -222,3 +226,76 @@ def test_a_tool_that_may_write_reads_them_anew(
 
     assert peer.call("look")["content"][0]["text"] == "seen"
     assert peer.error(MODERN, "tools/call", {"name": "book", "arguments": {}})["data"]["reason"] == "TOOL_NOT_FOUND"
+
+
+# With the overrides of tools.
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("seconds", [0, 3_600])
+def test_what_is_read_anew_takes_two_statements(
+    peers: Peers, user: User, settings: Any, declared: Any, seconds: float, transactional_db: None
+) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
+    declare_two_tools(declared)
+    peer = peers(AccessToken.objects.create_token(user=user, scopes=["read", "actions"])[1])
+
+    def tables(tool: str) -> list[set[str]]:
+        """The tables of each statement, of those that are asked for."""
+        named = {"mcp_django_accesstoken", "mcp_django_tool", "auth_permission"}
+        with CaptureQueriesContext(connection) as captured:
+            assert not peer.call(tool).get("isError")
+        return [found for query in captured if (found := {one for one in named if one in query["sql"]})]
+
+    tables("look"), tables("book")  # The use of the token is written.
+    anew = [{"mcp_django_accesstoken"}, {"mcp_django_tool", "auth_permission"}]
+
+    assert tables("look") == ([] if seconds else anew)
+    # What may write reads the token once more than what lets the caller in.
+    assert tables("book") == (anew if seconds else [anew[0], *anew])
+
+
+@pytest.mark.every_database
+def test_they_are_found_with_the_overrides_as_by_themselves(user: User) -> None:
+    first, second = Group.objects.create(name="a"), Group.objects.create(name="b")
+    Tool.objects.update_or_create({"enabled": True, "description": "Other words."}, site=site.name, name="plain")
+    Tool.objects.create(site=site.name, name="both", enabled=True, restricted=True).groups.set([first, second])
+    exchange: Any = request_of(user).mcp
+    exchange.request, exchange.connection = request_of(user), NoConnection()
+    other = fresh(user)
+
+    found, alone = overrides.ToolOverrides("Tool", "query"), overrides.ToolOverrides("Tool", "query")
+    assert found.of_call(exchange) == alone.of_site(site, fresh=True)
+    assert found.of_call(exchange)["both"].groups == {first.pk, second.pk}
+
+    assert user._user_perm_cache == other.get_user_permissions()  # type: ignore[attr-defined]
+    assert user._group_perm_cache == other.get_group_permissions()  # type: ignore[attr-defined]
+
+
+class Elsewhere:
+    """Has permissions, as those of users, in another database than everything else."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str | None:
+        return "elsewhere" if model is Permission else None
+
+
+def test_they_are_read_by_themselves_where_they_are_in_another_database(user: User, settings: Any) -> None:
+    exchange: Any = request_of(user).mcp
+    exchange.request, exchange.connection = request_of(user), NoConnection()
+    settings.DATABASE_ROUTERS = [f"{__name__}.Elsewhere"]
+
+    assert overrides.ToolOverrides("Tool", "query").of_call(exchange)
+    assert not hasattr(user, "_user_perm_cache")
+
+
+def test_a_credential_without_the_scope_of_a_tool_reads_none(
+    peers: Peers, user: User, settings: Any, declared: Any, transactional_db: None
+) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 0}
+    declare_two_tools(declared)
+    peer = peers(AccessToken.objects.create_token(user=user, scopes=["read"])[1])
+    with CaptureQueriesContext(connection) as captured:
+        peer.error(MODERN, "tools/call", {"name": "book", "arguments": {}})
+
+    assert not any("auth_permission" in query["sql"] for query in captured)

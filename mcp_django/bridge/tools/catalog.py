@@ -118,13 +118,15 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if tool is None:
         return None
     fresh = tool.scope != READ
-    if fresh:
-        with using_tool(exchange.request, name):
-            if has_scope(exchange.request, tool.least_scope):
-                renew_principal(exchange)
+    with using_tool(exchange.request, name):
+        may_ask = has_scope(exchange.request, tool.least_scope)
+        if fresh and may_ask:
+            renew_principal(exchange)
     rows = exchange.tool_overrides
     if rows is None or fresh:
-        rows = overrides.tools.of(exchange, fresh=fresh)
+        # Without the scope nothing is asked, and so no permission is read.
+        read = overrides.tools.of_call if may_ask else overrides.tools.of
+        rows = read(exchange, fresh=fresh)
     decision = _decide_by(tool, rows, exchange)
     if decision is ALLOWED and is_runnable(tool, exchange):
         return tool
