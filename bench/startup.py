@@ -3,7 +3,8 @@
 .venv/bin/python -m bench.startup [--python PATH] [--rounds N] [--only SHAPE] [--check]
 
 Each line is the smallest project with an admin, in processes of its own that take turns, with byte code and without it.
-Django and ours have an environment with the wheel's hard dependencies alone. ``--python``: that of another environment.
+Django and ours have an environment with the wheel's hard dependencies alone, or the one that the shape names.
+``--python``: that of another environment.
 """
 
 from __future__ import annotations
@@ -32,12 +33,17 @@ class Shape:
     #: Those that have it: the official SDK and FastMCP serve ASGI alone, and add nothing to a command of Django's.
     servers: Sequence[str]
     apps: Sequence[str] = ()
+    #: What is installed beside Django and ours.
+    environment: str = "wheel"
     #: The most that ours may add: seconds, modules and megabytes.
     most: tuple[float | None, float | None, float | None] = (None, None, None)
 
 
 SHAPES: Mapping[str, Shape] = {
     "a command that serves nothing": Shape(SHELL, (DJANGO, MCPZ, OURS), most=(0.15, 180, 12)),
+    "the same, beside psycopg, gevent, yaml, markdown and pygments": Shape(
+        SHELL, (DJANGO, OURS), environment="beside", most=(0.15, 180, 12)
+    ),
     "check": Shape(("check",), (DJANGO, MCPZ, OURS), most=(0.25, None, None)),
     "a WSGI process after its first call": Shape(("wsgi",), (DJANGO, MCPZ, OURS, OURS_WITH_TOOL), most=(0.4, None, 25)),
     "an ASGI process after its first call": Shape(("asgi",), (DJANGO, SDK, FAST, OURS, OURS_WITH_TOOL)),
@@ -70,13 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=SHAPES, help="measure this shape alone")
     parser.add_argument("--check", action="store_true", help="fail where a goal is missed")
     options = parser.parse_args(arguments)
-    python = options.python or str(python_of("wheel"))
     missed = []
     with TemporaryDirectory() as folder:
         database = Path(folder) / "db.sqlite3"
-        started("migrate", "--verbosity=0", server=OURS, database=database, python=python)
         for name, shape in SHAPES.items():
             if options.only in (None, name):
+                python = options.python or str(python_of(shape.environment))
+                if not database.exists():
+                    started("migrate", "--verbosity=0", server=OURS, database=database, python=python)
                 missed += _print_table(name, shape, options.rounds, python, database)
     print(*(missed or ["All goals are met."]), sep="\n")
     return 1 if missed and options.check else 0
