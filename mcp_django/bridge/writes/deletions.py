@@ -20,6 +20,7 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.writes import access, pages, row_names, states
+from mcp_django.bridge.writes.effects import Effect, lines_of
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.bridge.writes.summaries import OTHERS, Line
@@ -113,14 +114,18 @@ class Deletion:
         return {**self.preview(), "deleted_rows": [[str(key), named.get(str(key), "")] for key in self.keys]}
 
     def summary(self, *, values: bool = True) -> list[Line]:
-        """What is deleted, each row by its name, and what goes with it, for the person who is asked."""
-        label, named = self.rights.label, row_names.names_of(self.rights, self.keys)
-        lines = [Line("delete", label, str(key), named.get(str(key), "")) for key in self.keys]
+        """What is deleted in words, for the person who is asked: each row by its name, and what goes with it."""
+        return lines_of((one, self.rights) for one in self.effects())
+
+    def effects(self) -> list[Effect]:
+        """What is deleted, and what goes with it."""
+        label = self.rights.label
+        found = [Effect("delete", label, str(key)) for key in self.keys]
         deleted = self._seen(self._deleted)
         deleted[label] = deleted.get(label, 0) - len(self.keys)
         for change, counts in (("deleted", deleted), ("unlinked", self._seen(self._unlinked))):
-            lines += [Line(change, one, count=count) for one, count in counts.items() if count > 0]
-        return lines
+            found += [Effect(change, one, count=count) for one, count in counts.items() if count > 0]
+        return found
 
     def apply(self, by: str) -> JSON:
         """Delete the rows. Raises ToolError where the admin refuses."""

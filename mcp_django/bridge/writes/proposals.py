@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -23,10 +23,11 @@ from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
 from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, row_names, states, values
 from mcp_django.bridge.writes.deletions import Deletion
+from mcp_django.bridge.writes.effects import Effect, lines_of
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
-from mcp_django.bridge.writes.summaries import COUNTED, Line, weight_of
+from mcp_django.bridge.writes.summaries import COUNTED, Line
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
@@ -170,27 +171,30 @@ class Proposal:
         return {**shown, **{change: found for change, found in counts.items() if found}}
 
     def summary(self, *, values: bool) -> list[Line]:
-        """What the form would change, in words, for the person who is asked: deletions first, then what weighs most.
-
-        Deterministic: what the project makes anew each time is left out. Without ``values``, the rows alone.
-        """
+        """What the form would change, in words, for the person who is asked. Without ``values``, the rows alone."""
+        if values:
+            return lines_of((one, self._rights_on(one)) for one in self.effects())
         key = "" if self.key is None else str(self.key)
         name = row_names.names_of(self.rights, self.keys).get(key, "")
-        about = partial(Line, self.operation, self.rights.label, key, name)
-        if not values:
-            return [about(), *self._rows_alone()]
+        return [Line(self.operation, self.rights.label, key, name), *self._rows_alone()]
+
+    def _rights_on(self, effect: Effect) -> ModelRights:
+        return self.inlines[effect.inline].rights if effect.inline else self.rights
+
+    def effects(self) -> list[Effect]:
+        """What the form would change. Deterministic: what the project makes anew each time is left out."""
+        key = "" if self.key is None else str(self.key)
         first, second = (self._planned(ViewRun(writes=False))[1] for _ in range(2))
-        found = [_lines(about, self.rights, _steady(self.diff(first), self.diff(second), self.given.main))]
+        diff = _steady(self.diff(first), self.diff(second), self.given.main)
+        found = [Effect(self.operation, self.rights.label, key, diff)]
         again = self.diff_of_rows(second)
         given = {(name, states.place_of_given(one)): one for name, rows in self.given.rows.items() for one in rows}
         for number, (place, row) in enumerate(self.diff_of_rows(first).items(), 1):
-            rights, pk = self.inlines[row["inline"]].rights, row.get("pk", "")
-            named = row_names.names_of(rights, [pk]).get(pk, "") if pk else ""
-            of_row = partial(Line, _CHANGES[row["change"]], rights.label, pk, named, row=number)
             diff = _steady(row.get("diff", ()), again.get(place, {}).get("diff", ()), given.get(place))
-            found.append(_lines(of_row, rights, diff))
-        ordered = sorted(found, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
-        return [*(line for lines in ordered for _, line in lines), *self._gone_with_rows()]
+            change, name = _CHANGES[row["change"]], row["inline"]
+            label = self.inlines[name].rights.label
+            found.append(Effect(change, label, row.get("pk", ""), diff, row=number, inline=name))
+        return [*found, *self._gone_with_rows()]
 
     def _rows_alone(self) -> list[Line]:
         """The rows of inlines that are given, without their values."""
@@ -200,14 +204,14 @@ class Proposal:
             for one in given
         ]
 
-    def _gone_with_rows(self) -> list[Line]:
+    def _gone_with_rows(self) -> list[Effect]:
         """How many rows go with those of inlines that are deleted, or lose their link."""
-        lines = []
+        found = []
         for name, given in self.given.rows.items():
             gone = [one.form.form.instance for one in given if one.is_deleted]
             if gone:
-                lines += [one for one in Deletion(self.inlines[name].rights, gone).summary() if one.change in COUNTED]
-        return lines
+                found += [one for one in Deletion(self.inlines[name].rights, gone).effects() if one.count]
+        return found
 
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
@@ -391,18 +395,6 @@ def _say(rights: ModelRights, diff: Iterable[JSON]) -> None:
     for one in diff:
         for when in {"before", "after"} & one.keys():
             one[when] = row_names.in_words(rights, one["field"], one[when])
-
-
-def _lines(about: Callable[..., Line], rights: ModelRights, diff: Iterable[JSON]) -> list[tuple[int, Line]]:
-    """What is done to one row, each with its weight."""
-    said = partial(row_names.in_words, rights)
-    found = []
-    for one in sorted(diff, key=lambda one: str(one["field"])):
-        name, was = one["field"], one.get("before")
-        column = rights.columns.get(name)
-        line = about(name, said(name, was), said(name, one["after"]))
-        found.append((weight_of(column.field if column is not None else None), line))
-    return sorted(found, key=lambda one: one[0]) or [(0, about())]
 
 
 def _steady(first: Iterable[JSON], second: Iterable[JSON], given: filling.GivenForm | None = None) -> list[JSON]:

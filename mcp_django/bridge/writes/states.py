@@ -303,7 +303,7 @@ def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
     if isinstance(value, File):
         return value.name or None
     value = amount_of(value)
-    if value is None or (column.related is not None and column.hides_key and not _is_visible(column, value)):
+    if value is None or (column.related is not None and column.hides_key and not is_visible(column, value)):
         return None
     try:
         return column.kind.write(value)
@@ -311,7 +311,8 @@ def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
         return str(value)[:200] if unreadable is _AS_TEXT else unreadable
 
 
-def _is_visible(column: Column, value: Any) -> bool:
+def is_visible(column: Column, value: Any) -> bool:
+    """Whether the row that a foreign key names may be seen."""
     related, target = column.related, getattr(column.field, "target_field", column.field)
     if related is None:
         return True

@@ -1,0 +1,118 @@
+"""What a change does to rows, with values as JSON, and how that is told to a reader, by the policy for that reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_django.bridge.resources.policy.visible_rows import visible_keys
+from mcp_django.bridge.resources.reading.rows import of_key
+from mcp_django.bridge.writes import row_names
+from mcp_django.bridge.writes.fields import model_field
+from mcp_django.bridge.writes.states import is_visible
+from mcp_django.bridge.writes.summaries import Line, weight_of
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change does to one row, or to a number of others."""
+
+    #: As in a Line.
+    change: str
+    model: str
+    #: Empty for a new row, and for a number of rows.
+    key: str = ""
+    #: ``{"field", "before", "after"}`` of each value that differs, as JSON. ``before`` may be left out.
+    diff: Sequence[JSON] = ()
+    count: int = 0
+    #: Tells apart the rows of inlines, which have the name of their relation.
+    row: int = 0
+    inline: str = ""
+
+
+def lines_of(told: Iterable[tuple[Effect, ModelRights]]) -> list[Line]:
+    """What effects are in words, each by the rights of whoever reads it.
+
+    Deletions come first, then what weighs most, then numbers of rows.
+    """
+    every = list(told)
+    of_rows = [(one, rights) for one, rights in every if not one.count]
+    names = _names(of_rows)
+    lines = [_lines(one, rights, names.get((rights, one.key), "")) for one, rights in of_rows]
+    ordered = sorted(lines, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
+    counted = [Line(one.change, one.model, count=one.count) for one, _ in every if one.count]
+    return [*(line for lines in ordered for _, line in lines), *counted]
+
+
+def _names(told: Iterable[tuple[Effect, ModelRights]]) -> dict[tuple[ModelRights, str], str]:
+    """What the rows are called, by the rights that name them and their keys."""
+    keys: dict[ModelRights, list[str]] = {}
+    for effect, rights in told:
+        if effect.key:
+            keys.setdefault(rights, []).append(effect.key)
+    return {(one, key): name for one, some in keys.items() for key, name in row_names.names_of(one, some).items()}
+
+
+def _lines(effect: Effect, rights: ModelRights, name: str) -> list[tuple[int, Line]]:
+    """What is done to one row, each value with its weight."""
+    about = partial(Line, effect.change, effect.model, effect.key, name, row=effect.row)
+    said = partial(row_names.in_words, rights)
+    found = []
+    for one in sorted(effect.diff, key=lambda one: str(one["field"])):
+        field = one["field"]
+        column = rights.columns.get(field)
+        line = about(column=field, before=said(field, one.get("before")), after=said(field, one["after"]))
+        found.append((weight_of(column.field if column is not None else None), line))
+    return sorted(found, key=lambda one: one[0]) or [(0, about())]
+
+
+# For somebody else than the user of the agent.
+
+
+def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[tuple[Effect, ModelRights]], int]:
+    """Those of the effects that the viewer may see, with the rights that tell them, and how much is hidden.
+
+    A hidden value counts as one, and so does a row without values, and a number of rows.
+    """
+    found: list[tuple[Effect, ModelRights]] = []
+    hidden = 0
+    for effect in effects:
+        rights = _rights_on(viewer, effect, effects[0].model)
+        if rights is None:
+            hidden += max(1, len(effect.diff))
+            continue
+        diff = [one for one in effect.diff if _is_seen(rights, one)]
+        hidden += len(effect.diff) - len(diff)
+        found.append((replace(effect, diff=diff), rights))
+    return found, hidden
+
+
+def _rights_on(viewer: Rights, effect: Effect, main: str) -> ModelRights | None:
+    """What the viewer may read of the row that is changed; None where that is nothing."""
+    rights = viewer.of_label(main if effect.inline else effect.model)
+    if rights is not None and effect.inline:
+        relation = rights.relations.get(effect.inline)
+        rights = None if relation is None else relation.related
+    if rights is None or not effect.key:
+        return rights
+    found = of_key(rights, effect.key)
+    return found[0] if found is not None and found[1].exists() else None
+
+
+def _is_seen(rights: ModelRights, one: JSON) -> bool:
+    """Whether a value may be seen before and after: rows that it names count as a part of it."""
+    name, values = one["field"], [one[when] for when in ("before", "after") if one.get(when) is not None]
+    if name in rights.relations:
+        keys = {str(key) for value in values for key in value}
+        return len(visible_keys(rights.relations[name].related, sorted(keys))) == len(keys)
+    column = rights.columns.get(name)
+    if column is None:
+        # One of the form alone is what the agent has given.
+        return model_field(rights.model, name) is None
+    return not column.hides_key or all(is_visible(column, value) for value in values)
