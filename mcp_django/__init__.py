@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
+    from mcp_django.bridge.declared.consent import Approval as Approval
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
     from mcp_django.bridge.declared.project_hooks import ignores_object as ignores_object
     from mcp_django.bridge.decorators import prompt as prompt
@@ -44,6 +45,7 @@ _HOMES = {
     "Elicitation": "mcp_django.exchange.questions",
     "MCPRequest": "mcp_django.exchange.requests",
     "MCPSite": "mcp_django.bridge.sites",
+    "Approval": "mcp_django.bridge.declared.consent",
     "ModelMCP": "mcp_django.bridge.declared.options",
     "PromptMessage": "mcp_django.bridge.prompts.messages",
     "Roots": "mcp_django.exchange.questions",

@@ -4,7 +4,7 @@ It imports conf, and for validators exchange (the scopes), protocol (the rules f
 """
 
 from mcp_django.models.calls import Call
-from mcp_django.models.changes import Change
+from mcp_django.models.changes import Change, Decision
 from mcp_django.models.grants import Grant
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
@@ -28,6 +28,7 @@ __all__ = [
     "Call",
     "CallStream",
     "Change",
+    "Decision",
     "Grant",
     "OpenQuestion",
     "Poll",

@@ -16,11 +16,13 @@ class Change(models.Model):
     """
 
     class State(models.TextChoices):
-        WAITING = "waiting", _("waits for its user")
+        WAITING = "waiting", _("waits")
         #: Claimed by a run, which ends by the end of the lease.
         WRITING = "writing", _("is being written")
         APPLIED = "applied", _("applied")
         REJECTED = "rejected", _("rejected")
+        #: The user of its agent does not want it any more, where other people were to approve it.
+        WITHDRAWN = "withdrawn", _("withdrawn")
         FAILED = "failed", _("failed")
         EXPIRED = "expired", _("expired")
 
@@ -59,7 +61,13 @@ class Change(models.Model):
     summary = models.TextField(blank=True, editable=False)
     #: Why, in the words of the agent.
     reason = models.CharField(_("reason, in the words of the agent"), max_length=500, blank=True, editable=False)
-    state = models.CharField(_("state"), max_length=8, choices=State.choices, editable=False)
+    #: What it needs, as JSON: see ``bridge.writes.approvals``.
+    needs = models.JSONField(default=dict, editable=False)
+    #: Who may not approve it: ``{"keys", "emails"}`` of everybody who stands behind it.
+    persons = models.JSONField(default=dict, editable=False)
+    #: Counts the votes. To raise it locks the row, so that two votes at the same time see each other.
+    turn = models.PositiveIntegerField(default=0, editable=False)
+    state = models.CharField(_("state"), max_length=12, choices=State.choices, editable=False)
     #: Why it was rejected or has failed, for the agent.
     note = models.TextField(_("note"), blank=True, editable=False)
     #: The answer to the agent, as JSON.
@@ -77,8 +85,38 @@ class Change(models.Model):
         verbose_name_plural = _("changes by agents")
         # Nobody adds, edits or deletes one. Users without this permission see the changes of their own agents.
         default_permissions = ("view",)
+        permissions = [("approve_change", _("Can approve changes by agents"))]
         ordering = ["-created_at", "-pk"]
         indexes = [models.Index(fields=["user", "created_at"], name="mcp_django_change_user")]
 
     def __str__(self) -> str:
         return f"{self.get_operation_display()} {self.model}"
+
+
+class Decision(models.Model):
+    """The vote of one person about a change that other people than its agent's user must approve."""
+
+    class Verdict(models.TextChoices):
+        APPROVE = "approve", _("approved")
+        REJECT = "reject", _("rejected")
+
+    change = models.ForeignKey(Change, models.CASCADE, related_name="decisions", editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("user"), editable=False
+    )
+    user_name = models.CharField(_("user"), max_length=150, editable=False)
+    verdict = models.CharField(_("decision"), max_length=7, choices=Verdict.choices, editable=False)
+    #: Names what the person was shown: a vote counts for nothing else.
+    digest = models.CharField(max_length=64, editable=False)
+    comment = models.CharField(_("comment"), max_length=500, blank=True, editable=False)
+    at = models.DateTimeField(_("time"), editable=False)
+
+    class Meta:
+        verbose_name = _("decision about a change")
+        verbose_name_plural = _("decisions about changes")
+        default_permissions = ()
+        ordering = ["at", "pk"]
+        constraints = [models.UniqueConstraint(fields=["change", "user"], name="mcp_django_one_decision_each")]
+
+    def __str__(self) -> str:
+        return f"{self.user_name} {self.get_verdict_display()}"

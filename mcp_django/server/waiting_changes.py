@@ -8,8 +8,9 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,11 +20,14 @@ from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
+from mcp_django.bridge.declared.consent import Needs
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes import applying, outcomes
-from mcp_django.bridge.writes.applying import NotWaiting
+from mcp_django.bridge.writes.approvals import NotApproved
+from mcp_django.bridge.writes.change_rows import NotWaiting
+from mcp_django.bridge.writes.effects import Effect
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
@@ -73,11 +77,22 @@ class CannotApply(Exception):
     """The change cannot be shown or made. The text is for the person, and for the agent."""
 
 
-def shown(change: Change) -> tuple[JSON, str]:
-    """What a change that waits would do now, and the digest that a click on it brings back. Raises CannotApply.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A change that waits, as it is now."""
 
-    It is the preview, with names beside keys and labels for choices, and ``deleted_rows`` by their names.
-    """
+    #: For the user of its agent: the preview, with names beside keys and labels for choices, and ``deleted_rows`` by
+    #: their names.
+    preview: JSON
+    #: What it does, for others to be told by the policy for them.
+    effects: Sequence[Effect]
+    needs: Needs
+    #: What a click on it brings back.
+    digest: str
+
+
+def shown(change: Change) -> Shown:
+    """What a change that waits would do now. Raises CannotApply and NotWaiting."""
     return _below_middleware(partial(_as_its_agent, change, _show, is_call=False))
 
 
@@ -94,9 +109,9 @@ def _below_middleware(run: Callable[[Callable[[], None]], T]) -> T:
         raise CannotApply(_BUSY) from None
 
 
-def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
+def _show(exchange: Exchange, change: Change) -> Shown:
     proposed = applying.propose_waiting(exchange, change)
-    return proposed.for_person(), applying.shown_as(proposed)
+    return Shown(proposed.for_person(), proposed.effects(), proposed.needs, applying.shown_as(proposed))
 
 
 def _as_its_agent(
@@ -175,7 +190,7 @@ def _in_a_call(
             if catalog.find(exchange, exchange.params["name"]) is None:
                 raise ToolNotFound(exchange.params["name"])
             found.append(run(exchange, change))
-        except (ToolError, InvalidQuery, StaleView, NotWaiting) as error:
+        except (ToolError, InvalidQuery, StaleView, NotApproved, NotWaiting) as error:
             # As in a call, a refusal is a result, and no failure of the server.
             refusals.append(error)
             return {"isError": True}
@@ -203,7 +218,7 @@ def _in_a_call(
         raise CannotApply(_GONE) from error
     except (ToolError, InvalidQuery, MCPError) as error:
         raise CannotApply(outcomes.text_of(error)) from error
-    except (StaleView, NotWaiting):
+    except (StaleView, NotApproved, NotWaiting):
         raise
     except Exception as error:
         if exchange.cancellation.expired:

@@ -21,6 +21,7 @@ from mcp_django.bridge.declared.admin_form import (
     shown_of_every_object,
     shown_of_object,
 )
+from mcp_django.bridge.declared.consent import Consent
 from mcp_django.bridge.declared.every_object import may_view, rows_in_list, viewing_by_object
 from mcp_django.bridge.declared.project_hooks import is_independent
 from mcp_django.bridge.declared.secrets import is_about_rights, is_secret_field
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mcp_django.exchange.site import Site
 
 Operation = Literal["create", "update", "delete"]
-Consent = Literal["preview", "ask"]
 Preview = Literal["form", "rollback"]
 OPERATIONS: tuple[Operation, ...] = ("create", "update", "delete")
 #: The consent that a model does not declare: a person is asked before something is deleted.
@@ -92,7 +92,8 @@ class ModelMCP:
     write_fields: Sequence[str] | None = None
     #: How a change is previewed: "form" stops before it is saved, "rollback" saves it and rolls that back.
     preview: Preview = "form"
-    #: What each operation needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody.
+    #: What each operation needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody, and with
+    #: "approve" or an Approval other people must agree.
     consent: Mapping[Operation, Consent] = MappingProxyType({})
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True

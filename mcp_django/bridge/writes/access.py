@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.permissions import ALLOWED, check_scopes, decide
+from mcp_django.bridge.declared import consent
 from mcp_django.bridge.declared.every_object import allows_some
-from mcp_django.bridge.declared.options import OPERATIONS, Operation
+from mcp_django.bridge.declared.options import CONSENT, OPERATIONS, Operation
 from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import ways
@@ -15,11 +16,12 @@ from mcp_django.exchange.scopes import WRITE, of_model
 from mcp_django.protocol.unknown_names import unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from django.contrib.admin import ModelAdmin
 
-    from mcp_django.bridge.declared.options import Consent, ModelMCP
+    from mcp_django.bridge.declared.consent import Consent, Considered, Needs
+    from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
 
@@ -94,9 +96,14 @@ def _could_write(rights: Rights, label: str, operations: Sequence[Operation]) ->
 
 
 def consent_of(model: ModelRights, operation: Operation) -> Consent:
-    """What the operation needs besides a confirmed preview. If the project's hook fails, a person is asked."""
+    """What the operation needs besides a confirmed preview. If the project's hook fails, other people must approve."""
     found: Mapping[Operation, Consent] = model.ask_hook("get_consent", {})
-    return found.get(operation, "ask")
+    return found.get(operation, "approve")
+
+
+def needs_of(model: ModelRights, operation: Operation, considered: Callable[[], Iterable[Considered]]) -> Needs:
+    """What a change needs: the stricter of what is declared and, where a rule says no, of what holds without one."""
+    return consent.needs_of(consent_of(model, operation), CONSENT[operation], considered)
 
 
 def admin_of(model: ModelRights) -> ModelAdmin[Any]:

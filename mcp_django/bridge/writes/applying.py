@@ -6,7 +6,7 @@ again from the top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -18,10 +18,13 @@ from mcp_django.access.authentication import login_request
 from mcp_django.access.throttling import throttles
 from mcp_django.access.throttling.throttles import NewValues
 from mcp_django.bridge.callers import can_own
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import confirmations
 from mcp_django.bridge.uploads.files import keep_files
-from mcp_django.bridge.writes import change_rows, deletions, proposals
+from mcp_django.bridge.writes import approvals, change_rows, deletions, proposals
+from mcp_django.bridge.writes.approvals import NotApproved
+from mcp_django.bridge.writes.change_rows import NotWaiting
 from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of, waits
 from mcp_django.bridge.writes.run import Run, StaleView
 from mcp_django.bridge.writes.summaries import question_of
@@ -36,8 +39,10 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcp_django.bridge.declared.options import Consent, Operation
+    from mcp_django.bridge.declared.consent import Needs
+    from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.writes.effects import Effect
     from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
 
@@ -50,6 +55,12 @@ _MAX_KEPT_BYTES = 100_000
 _AGAIN = "Call again without confirm for another one."
 _NOT_YET = 'Nothing was changed yet. To make the change, send the same call again with "confirm" added.'
 _NOTHING: JSON = {"type": "object", "properties": {}}
+#: What a preview says of what the change needs.
+_SAID: Mapping[Level, str] = {
+    Level.ASK: "The user is asked before it is made.",
+    Level.APPROVE: "Other people than the user must approve it before it is made.",
+}
+_MORE = "It needs more consent by now than was given. Nothing was changed. Call again without confirm."
 
 
 class Proposed(Protocol):
@@ -63,8 +74,8 @@ class Proposed(Protocol):
         """The primary keys of the rows."""
 
     @property
-    def consent(self) -> Consent:
-        """What it needs beside a confirmed preview."""
+    def needs(self) -> Needs:
+        """What it needs beside a confirmed preview. A rule of the project is asked each time."""
 
     @property
     def row_count(self) -> int:
@@ -84,6 +95,8 @@ class Proposed(Protocol):
     def preview(self) -> JSON: ...
 
     def summary(self, *, values: bool) -> list[Line]: ...
+
+    def effects(self) -> list[Effect]: ...
 
     def for_person(self) -> JSON: ...
 
@@ -112,8 +125,8 @@ def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: s
     shown = proposed.preview()
     token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
     notes = [*shown.pop("notes", []), how]
-    if proposed.consent == "ask":
-        notes.append("The user is asked before it is made.")
+    if said := _SAID.get(proposed.needs.level):
+        notes.append(said)
     return {"status": "preview", **shown, "confirm": token, "notes": notes}
 
 
@@ -137,23 +150,26 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
     if known is not None:
         is_mine = change_rows.claim(known)
     else:
-        asks, must_wait = proposed.consent == "ask", False
-        lines = proposed.summary(values=asks)
-        if asks:
+        needs, must_wait = proposed.needs, False
+        lines = proposed.summary(values=needs.level > Level.PREVIEW)
+        if needs.level > Level.PREVIEW:
             alike = change_rows.waiting_alike(exchange, operation, arguments)
             if alike is not None:
                 return answer_of(exchange, alike)
-            must_wait = not _is_agreed(exchange, lines, arguments)
+            must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, arguments)
+        planned = change_rows.planned(exchange, proposed, arguments, lines, waits=must_wait)
+        planned.needs, planned.persons = approvals.stored(needs), approvals.persons_of(exchange)
         if must_wait:
-            _check_can_wait(exchange, arguments)
-        known = change_rows.make(exchange, proposed, arguments, lines, waits=must_wait)
+            _check_can_wait(exchange, planned, needs, arguments)
+        known = change_rows.store(planned)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
             return answer_of(exchange, known)
         is_mine = known is not None
     if known is not None and is_mine:
+        claimed = known
         with suppress(change_rows.Overtaken):
-            return Run(exchange, known, check, has_waited=False).write()
+            return Run(exchange, claimed, lambda: _agreed(exchange, claimed, check()), has_waited=False).write()
     # Another call with the same token was faster.
     known = _confirmed(exchange, operation, arguments)
     if known is None:
@@ -164,14 +180,19 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
 def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
     """Make a change that its user has agreed to. The digest ``shown`` names what the user was shown.
 
-    Raises StaleView if the rows differ by now, NotWaiting, ToolError, InvalidQuery and what the project raises.
+    Raises StaleView if the rows differ by now, NotApproved, NotWaiting, ToolError, InvalidQuery and what the project
+    raises.
     """
 
     def check() -> Proposed:
         proposed = propose(exchange, operation, arguments)
         if shown_as(proposed) != shown:
             raise StaleView
-        return proposed
+        needs = proposed.needs
+        if needs.level > approvals.level_of(waiting):
+            change_rows.need_more(waiting, approvals.stored(needs))
+            raise NotApproved
+        return _agreed(exchange, waiting, proposed)
 
     operation, arguments = _waiting(waiting)
     check()
@@ -194,8 +215,14 @@ def _waiting(change: Change) -> tuple[Operation, JSON]:
     return cast("Operation", change.operation), from_json(change.arguments)
 
 
-class NotWaiting(Exception):
-    """The change does not wait for anybody any more."""
+def _agreed(exchange: Exchange, known: Change, proposed: Proposed) -> Proposed:
+    """The change, if what it needs by now was given. Raises ToolError and NotApproved."""
+    needs, level = proposed.needs, approvals.level_of(known)
+    if needs.level > level:
+        raise ToolError(_MORE)
+    if level is Level.APPROVE:
+        approvals.check(exchange, known, needs, shown_as(proposed))
+    return proposed
 
 
 def shown_as(proposed: Proposed) -> str:
@@ -260,15 +287,16 @@ def _question(lines: Sequence[Line], reason: str | None) -> str:
     return question_of(lines) + why
 
 
-def _check_can_wait(exchange: Exchange, arguments: JSON) -> None:
-    """Raises ToolError where the user could not agree later either, and LimitExceeded where too many changes wait."""
+def _check_can_wait(exchange: Exchange, planned: Change, needs: Needs, arguments: JSON) -> None:
+    """Raises ToolError where nobody could agree later either, and LimitExceeded where too many changes wait."""
+    is_asked = needs.level is Level.ASK
+    who = "The user must agree. That cannot be asked here, and" if is_asked else "Other people must approve this, and"
     if url_of(exchange.request) is None or not can_own(exchange.principal):
-        raise ToolError(
-            "The user must agree. That cannot be asked here, and the page of the admin for it is not served to this "
-            "user. Nothing was changed."
-        )
+        raise ToolError(f"{who} the page of the admin for it is not served to this user. Nothing was changed.")
     change_rows.check_number(exchange, url_of(exchange.request))
     if len(encode(arguments)) > _MAX_KEPT_BYTES:
-        raise ToolError(
-            "The user must agree. That cannot be asked here, and this is too large to wait. Nothing was changed."
-        )
+        raise ToolError(f"{who} this is too large to wait. Nothing was changed.")
+    if not is_asked:
+        approvals.check_candidates(exchange, planned, needs)
+        if needs.expires is not None:
+            planned.expires_at = planned.created_at + needs.expires

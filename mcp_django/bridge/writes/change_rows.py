@@ -56,6 +56,10 @@ _AT_ONCE = 1_000
 _ABOUT_CALL = frozenset({"confirm", "reason"})
 
 
+class NotWaiting(Exception):
+    """The change does not wait for anybody any more."""
+
+
 class Overtaken(Exception):
     """Another run has claimed the change: this one must write nothing."""
 
@@ -122,14 +126,11 @@ def lease_is_over(change: Change) -> bool:
 # Making and claiming.
 
 
-def make(
-    exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iterable[Line], *, waits: bool
-) -> Change | None:
-    """A change that its token confirms, which waits or is claimed at once. None if the token was used meanwhile."""
-    _empty_expired()
+def planned(exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iterable[Line], *, waits: bool) -> Change:
+    """The row of a change that its token confirms, which is not stored yet."""
     now, principal = timezone.now(), exchange.principal
     named, about = caller(principal), about_rows(arguments)
-    change = Change(
+    return Change(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
         principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
         scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
@@ -142,6 +143,11 @@ def make(
         state=State.WAITING if waits else State.WRITING,
         created_at=now, expires_at=now + (_WAITS if waits else _KEPT), **({} if waits else _run()),
     )  # fmt: skip
+
+
+def store(change: Change) -> Change | None:
+    """Store the row of a change. None if its token was used meanwhile."""
+    _empty_expired()
     try:
         with transaction.atomic(using=alias()):
             change.save(using=alias(), force_insert=True)
@@ -174,7 +180,7 @@ def claim(change: Change) -> bool:
     if change.expires_at <= timezone.now():
         return False
     values = {"state": State.WRITING, **_run()}
-    if not _known(change).update(**values):
+    if not known(change).update(**values):
         return False
     for name, value in values.items():
         setattr(change, name, value)
@@ -223,9 +229,15 @@ def wait_again(change: Change) -> None:
     _running(change).update(state=State.WAITING, run="", lease_until=None)
 
 
-def reject(change: Change, note: str) -> bool:
-    """The user of a change that waits does not want it. False if another was faster."""
-    if not _end(_known(change), change, State.REJECTED, note):
+def need_more(change: Change, needs: JSON) -> None:
+    """Let a change that waits need more than it did when it was proposed, by a rule of the project."""
+    change.needs = needs
+    known(change).update(needs=needs)
+
+
+def reject(change: Change, note: str, *, is_withdrawn: bool = False) -> bool:
+    """A person who decides about a change that waits does not want it. False if another was faster."""
+    if not _end(known(change), change, State.WITHDRAWN if is_withdrawn else State.REJECTED, note):
         return False
     _notify(change)
     return True
@@ -253,7 +265,7 @@ def _emptied(change: Change) -> dict[str, str]:
     return {"arguments": "", "summary": summaries.kept(summaries.read(change.summary), has_values=False)}
 
 
-def _known(change: Change) -> models.QuerySet[Change]:
+def known(change: Change) -> models.QuerySet[Change]:
     """The change, unless it has gone on since it was read."""
     # Only the primary key may find the row: MariaDB would lock it by another index first, and run into a deadlock with
     # the run that has it.
@@ -266,16 +278,16 @@ def _running(change: Change) -> models.QuerySet[Change]:
 
 def _empty_expired() -> None:
     """Mark changes that waited too long as expired, and empty the arguments and answers of expired ones."""
-    known = Change.objects.using(alias())
-    expired = known.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
+    every = Change.objects.using(alias())
+    expired = every.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
     # By their keys, since MariaDB locks each row that an UPDATE looks at, and would wait for the runs of others.
     keys = list(expired.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
     if keys:
-        late = known.filter(pk__in=keys, state=State.WAITING)
+        late = every.filter(pk__in=keys, state=State.WAITING)
         for one in list(late):
-            if _end(known.filter(pk=one.pk, state=State.WAITING), one, State.EXPIRED, ""):
+            if _end(every.filter(pk=one.pk, state=State.WAITING), one, State.EXPIRED, ""):
                 _notify(one)
-        known.filter(pk__in=keys).exclude(state=State.WRITING).update(arguments="", result="")
+        every.filter(pk__in=keys).exclude(state=State.WRITING).update(arguments="", result="")
 
 
 def keys_of(change: Change) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.admin import ModelAdmin
 from django.core.checks import CheckMessage, Error, Warning
 
+from mcp_django.bridge.declared.consent import is_consent
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.core.hooks import hook_of
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 #: The views of a ModelAdmin that lead to its form.
 _VIEWS = ("add_view", "change_view", "changeform_view", "_changeform_view")
-_CONSENTS = ("preview", "ask")
 _PREVIEWS = ("form", "rollback")
 
 
@@ -31,10 +31,11 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
         return
     for operation, consent in model_mcp.consent.items():
-        if operation not in OPERATIONS or consent not in _CONSENTS:
+        if operation not in OPERATIONS or not is_consent(consent):
             yield Error(
                 f"{name}.consent has {operation!r}: {consent!r}.",
-                hint=f"Operations: {', '.join(OPERATIONS)}. Each needs {' or '.join(map(repr, _CONSENTS))}.",
+                hint=f"Operations: {', '.join(OPERATIONS)}. Each needs 'preview', 'ask', 'approve' or an Approval by at "
+                "least one person, named by a permission as app.codename, group:NAME or a function.",
                 id="mcp_django.E025",
             )
     if model_mcp.preview not in _PREVIEWS:

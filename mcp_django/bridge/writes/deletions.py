@@ -14,6 +14,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models, router
 from django.http import Http404, QueryDict
 
+from mcp_django.bridge.declared.consent import Considered
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
@@ -33,7 +34,8 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
-    from mcp_django.bridge.declared.options import Consent, Operation
+    from mcp_django.bridge.declared.consent import Needs
+    from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
 
@@ -76,8 +78,14 @@ class Deletion:
         return [one.pk for one in self.objects]
 
     @property
-    def consent(self) -> Consent:
-        return access.consent_of(self.rights, self.operation)
+    def needs(self) -> Needs:
+        return access.needs_of(self.rights, self.operation, self._considered)
+
+    def _considered(self) -> Iterator[Considered]:
+        principal = self.request.mcp.principal
+        for one in self.objects:
+            before = states.readable(self.rights, states.values_of(one))
+            yield Considered(self.operation, self.row_count, before, {}, principal.user, principal.lineage)
 
     @property
     def row_count(self) -> int:

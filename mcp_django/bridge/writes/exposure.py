@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.contrib.admin import ModelAdmin
 from django.contrib.auth import get_permission_codename
 
+from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.fields import WritableForm, link_of
@@ -25,7 +26,7 @@ def operations(model: ModelRights) -> dict[str, JSON]:
     ``by`` names the permission that a user needs, or the hook of the project that decides.
     """
     return {
-        one: {"consent": access.consent_of(model, one), "by": _by(model, one)}
+        one: {"consent": described(access.consent_of(model, one)), "by": _by(model, one)}
         for one in OPERATIONS
         if access.may_write(model, one)
     }

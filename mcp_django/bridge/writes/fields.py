@@ -6,7 +6,7 @@ filled in does not exist for the agent, and stays as the page has it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from mcp_django.bridge.declared.inlines import is_generic
 from mcp_django.bridge.declared.secrets import gives_rights, held_in_form, is_about_rights, is_secret_name
 from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.reading.selection import in_order
-from mcp_django.bridge.writes.access import consent_of
+from mcp_django.bridge.writes.access import needs_of
 from mcp_django.bridge.writes.form_data import is_disabled
 from mcp_django.bridge.writes.pages import InlineForm
 from mcp_django.core.compat.admin import foreign_key_of_inline
@@ -29,7 +29,8 @@ from mcp_django.exchange.scopes import WRITE, of_model
 if TYPE_CHECKING:
     from django.forms.boundfield import BoundField
 
-    from mcp_django.bridge.declared.options import Consent, Operation
+    from mcp_django.bridge.declared.consent import Considered, Needs
+    from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.pages import FormPage, Inline
     from mcp_django.types import AnyField
@@ -152,9 +153,9 @@ class WritableInline:
         shown = {"create": self.inline.can_add, "delete": self.inline.can_delete}
         return [one for one in _operations(self.rights) if shown.get(one, True)]
 
-    def consent_for(self, operation: Operation) -> Consent:
-        """The consent that the operation needs for one of its rows."""
-        return consent_of(_declaring(self.rights), operation)
+    def needs_of(self, operation: Operation, considered: Callable[[], Iterable[Considered]]) -> Needs:
+        """What the operation needs for one of its rows."""
+        return needs_of(_declaring(self.rights), operation, considered)
 
     @property
     def empty_form(self) -> WritableForm:

@@ -9,9 +9,10 @@ from django.db import DataError, IntegrityError, router
 from django.urls import NoReverseMatch, reverse
 from pydantic_core import from_json
 
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.tools.results import refused_by_database
-from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.writes import approvals, change_rows
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -34,8 +35,12 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
         case State.APPLIED:
             return from_json(known.result) if known.result else {**about, "ids": change_rows.keys_of(known)}
         case State.WAITING:
-            notes = ["The user must agree on this page of the admin. Tell the user, then watch the resource."]
             pending: JSON = {"status": "pending", "resource": change_rows.uri_of(known)}
+            who = "The user must agree"
+            if approvals.level_of(known) is Level.APPROVE:
+                pending |= {"needs": approvals.told(known), "expires_at": known.expires_at.isoformat()}
+                who = "Other people than the user must approve it"
+            notes = [f"{who} on this page of the admin. Tell the user, then watch the resource."]
             return {**about, **pending, "url": url_of(exchange.request, known.key), "notes": notes}
         case State.WRITING if can_begin_again(known):
             return {**about, "status": State.FAILED, "notes": [_NOT_DONE, "Make the same call again."]}

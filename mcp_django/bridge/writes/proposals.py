@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -14,7 +14,9 @@ from django.core.files import File
 from django.db import models, router, transaction
 from django.utils.text import slugify
 
-from mcp_django.bridge.declared.options import Consent, Operation
+from mcp_django.bridge.declared.consent import APPROVED, Considered
+from mcp_django.bridge.declared.options import Operation
+from mcp_django.bridge.declared.secrets import gives_rights
 from mcp_django.bridge.resources import rules, uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.reading import rows
@@ -36,10 +38,11 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
+    from mcp_django.bridge.declared.consent import Needs
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import FormPage, Sent
-    from mcp_django.bridge.writes.states import State
+    from mcp_django.bridge.writes.states import State, Values
     from mcp_django.exchange.requests import MCPRequest
 
 
@@ -76,12 +79,40 @@ class Proposal:
         return [] if self.key is None else [self.key]
 
     @property
-    def consent(self) -> Consent:
-        """The stricter of the consents that its own operation and its changes to rows of inlines need."""
-        needed = {access.consent_of(self.rights, self.operation)}
+    def needs(self) -> Needs:
+        """The stricter of what its own operation and its changes to rows of inlines need."""
+        planned: list[State] = []
+
+        def considered(
+            rights: ModelRights, operation: Operation, values_in: Callable[[State], Values]
+        ) -> Iterator[Considered]:
+            # Sending the form takes time, which only a rule is worth.
+            if not planned:
+                planned.append(self._planned(ViewRun(writes=False))[1])
+            states_of = [self.before, *planned]
+            before, after = ({} if one is None else states.readable(rights, values_in(one)) for one in states_of)
+            principal = self.request.mcp.principal
+            yield Considered(operation, self.row_count, before, after, principal.user, principal.lineage)
+
+        found = access.needs_of(
+            self.rights, self.operation, partial(considered, self.rights, self.operation, lambda state: state.values)
+        )
         for name, given in self.given.rows.items():
-            needed |= {self.inlines[name].consent_for(one.operation) for one in given}
-        return "ask" if "ask" in needed else "preview"
+            inline = self.inlines[name]
+            for one in given:
+                place = states.place_of_given(one)
+
+                def values_in(state: State, name: str = name, place: states.Place = place) -> Values:
+                    return state.rows.get(name, {}).get(place, {})
+
+                found |= inline.needs_of(one.operation, partial(considered, inline.rights, one.operation, values_in))
+        return found | APPROVED if self._gives_rights else found
+
+    @property
+    def _gives_rights(self) -> bool:
+        """Whether it writes a column that gives rights to somebody."""
+        fields = (one.form.fields[name].field for one in self.given.forms for name in one.values)
+        return any(field is not None and gives_rights(field) for field in fields)
 
     @property
     def row_count(self) -> int:

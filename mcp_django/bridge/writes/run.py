@@ -13,7 +13,8 @@ from django.db import connections, router, transaction
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tools.history import by_agent
-from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.writes import approvals, change_rows
+from mcp_django.bridge.writes.approvals import NotApproved
 from mcp_django.bridge.writes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.core.compat.connections import can_lock_rows
 from mcp_django.core.db.column_paths import has_key_in
@@ -73,7 +74,7 @@ class Run:
             proposed = self._check()
             throttles.admit_writes(exchange, proposed.row_count)
             exchange.usage.change(claimed.model, proposed.keys)
-            by = f"{by_agent(exchange)}, change {claimed.key}"
+            by = f"{by_agent(exchange)}, change {claimed.key}{approvals.named(claimed)}"
             result = {"status": "applied", "change": claimed.key, **proposed.apply(by)}
             if claimed.operation == "create":
                 exchange.usage.change(claimed.model, proposed.keys)
@@ -112,7 +113,7 @@ class Run:
             else:
                 change_rows.lose(self._change)
             return change_rows.again(self._change)
-        if self._has_waited and isinstance(error, StaleView | MCPError):
+        if self._has_waited and isinstance(error, StaleView | NotApproved | MCPError):
             change_rows.wait_again(self._change)
         else:
             why = RequestTimedOut() if self._exchange.cancellation.expired else error

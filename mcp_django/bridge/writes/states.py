@@ -155,6 +155,11 @@ def _bound_rows(inline: WritableInline, keys: Iterable[Any]) -> JSON:
     return bound_to(inline.rights, stored(inline.rights, keys), names)
 
 
+def readable(rights: ModelRights, values: Values) -> dict[str, Any]:
+    """The values of all columns that the agent may read, by the names of these."""
+    return {name: values[column.attname] for name, column in rights.columns.items() if column.attname in values}
+
+
 # What differs.
 
 

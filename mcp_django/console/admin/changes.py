@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from django.apps import apps
@@ -23,17 +26,20 @@ from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.audit.lines import safe_key
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
 from mcp_django.bridge.sites import MCPSite, all_sites, site
-from mcp_django.bridge.writes import change_rows, outcomes, summaries
-from mcp_django.bridge.writes.applying import NotWaiting
+from mcp_django.bridge.writes import approvals, change_rows, effects, outcomes, summaries
+from mcp_django.bridge.writes.approvals import NotApproved
+from mcp_django.bridge.writes.change_rows import NotWaiting
 from mcp_django.bridge.writes.row_names import NOTHING
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.bridge.writes.summaries import exact
 from mcp_django.console.admin.base import FilteredAdmin
 from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
-from mcp_django.models import Change
+from mcp_django.exchange.requests import from_view
+from mcp_django.models import Change, Decision
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import client_name, printable
 from mcp_django.types import JSON
@@ -43,13 +49,17 @@ _NAMED_KEYS = 3
 #: Records that the page of a change leads to.
 _LINKED_KEYS = 10
 _MAX_NOTE = 500
+#: What the user of the agent may decide alone.
+_OF_USER = ("_apply", "_reject")
+_STALE = _("The records have changed since you opened this page. Look at the change again.")
 
 
 class ChangeAdmin(FilteredAdmin):
     """Whoever may view changes sees those of all users. Everybody sees those of their own agents, and decides them.
 
-    What a change holds, and why it was not made, is shown to its own user alone: others may not be allowed to read it.
-    As in the activity, they see those keys of its records that are integers or UUIDs: a text may say whose a row is.
+    What a change holds, and why it was not made, is shown to its own user, and to people who may approve it, as far as
+    they may read it themselves. As in the activity, others see those keys of its records that are integers or UUIDs: a
+    text may say whose a row is.
     """
 
     list_display = ["created_at", "what", "state_now", "by_user", "agent", "why"]
@@ -72,10 +82,12 @@ class ChangeAdmin(FilteredAdmin):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         # The index does not show it to people whose agents have written nothing.
-        return super().has_view_permission(request) or Change.objects.filter(user=request.user.pk).exists()
+        may_see = super().has_view_permission(request) or request.user.has_perm(approvals.PERMISSION)
+        return may_see or Change.objects.filter(user=request.user.pk).exists()
 
     def has_view_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
-        return obj is None or _is_own(request, obj) or super().has_view_permission(request)
+        may_see = obj is None or _is_own(request, obj) or _may_approve(request, obj)
+        return may_see or super().has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -90,7 +102,12 @@ class ChangeAdmin(FilteredAdmin):
         # A column of the list does not know its viewer.
         own = ExpressionWrapper(Q(user=request.user.pk, user__isnull=False), output_field=BooleanField())
         queryset: QuerySet[Change] = super().get_queryset(request).annotate(is_own=own)
-        return queryset if super().has_view_permission(request) else queryset.filter(user=request.user.pk)
+        if super().has_view_permission(request):
+            return queryset
+        seen = Q(user=request.user.pk)
+        if request.user.has_perm(approvals.PERMISSION):
+            seen |= Q(needs__level=Level.APPROVE.name.lower())
+        return queryset.filter(seen)
 
     # The list.
 
@@ -105,7 +122,7 @@ class ChangeAdmin(FilteredAdmin):
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, change: Change) -> str:
         if outcomes.waits(change):
-            return str(Change.State.WAITING.label)
+            return str(_waits_for(change))
         if change.state == Change.State.WRITING and change_rows.lease_is_over(change):
             return gettext("its end is not known")
         return str(Change.State(change_rows.state_of(change)).label)
@@ -157,7 +174,7 @@ class ChangeAdmin(FilteredAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         change = self.get_object(request, key_in_url(object_id))
-        shown = _shown(change) if change is not None and _is_own(request, change) else {}
+        shown = {} if change is None else _shown(request, change)
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
@@ -195,38 +212,73 @@ class ChangeAdmin(FilteredAdmin):
         return row_link(self.admin_site, row, printable(f"{key} ({row})"))
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Make the change or reject it, as its user clicked."""
+        """Make the change or reject it, as its user or another person clicked who may approve it."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         change = self.get_object(request, key_in_url(object_id))
         if change is None:
             raise Http404
-        if not _is_own(request, change):
+        is_own, needs_others = _is_own(request, change), approvals.level_of(change) is Level.APPROVE
+        if not is_own and not _may_approve(request, change):
             raise PermissionDenied
-        note = request.POST.get("note", "")[:_MAX_NOTE]
-        if "_apply" in request.POST:
-            self._apply(request, change, request.POST.get("digest", ""))
-        elif "_reject" not in request.POST:
+        decision = next((one for one in ("_apply", "_approve", "_reject") if one in request.POST), "")
+        if decision not in (("_approve", "_reject") if not is_own else ("_reject",) if needs_others else _OF_USER):
             return HttpResponseBadRequest("Make the change, or reject it.")
-        elif outcomes.waits(change) and change_rows.reject(change, note or gettext("Its user rejected it.")):
+        digest, note = request.POST.get("digest", ""), request.POST.get("note", "")[:_MAX_NOTE]
+        if decision == "_apply":
+            self._apply(request, change, digest)
+        elif is_own:
+            self._reject(request, change, note or gettext("Its user rejected it."), is_withdrawn=needs_others)
+        else:
+            self._vote(request, change, digest, note, approves=decision == "_approve")
+        return HttpResponseRedirect(self.page_url("change", change.pk))
+
+    def _reject(self, request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
+        if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
             messages.success(request, gettext("The change was rejected. Nothing was changed."))
         else:
             messages.warning(request, gettext("This change does not wait any more."))
-        return HttpResponseRedirect(self.page_url("change", change.pk))
+
+    def _vote(self, request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> None:
+        """Record the vote of a person who may approve the change, and make it once there are enough."""
+        looked = _look(request, change)
+        if looked is None:
+            messages.warning(request, gettext("This change does not wait any more."))
+        elif looked.why_not or (approves and looked.problem):
+            messages.error(request, looked.why_not or looked.problem)
+        elif approves and looked.digest != digest:
+            messages.warning(request, _STALE)
+        else:
+            verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
+            try:
+                approvals.vote(change, request.user, verdict, looked.digest, note)
+            except NotWaiting:
+                messages.warning(request, gettext("This change does not wait any more."))
+                return
+            if not approves:
+                self._reject(request, change, note or gettext("%(user)s rejected it.") % {"user": request.user})
+            elif approvals.has_enough(change, digest):
+                self._make(request, change, digest)
+            else:
+                said = gettext("Your approval was recorded. %(progress)s.") % {"progress": approvals.progress(change)}
+                messages.success(request, said)
 
     def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
-        from mcp_django.server import waiting_changes
-
         if len(_site_of(change).persons_of(request)) > 1:
             said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
             messages.error(request, said)
             return
+        self._make(request, change, digest)
+
+    def _make(self, request: HttpRequest, change: Change, digest: str) -> None:
+        from mcp_django.server import waiting_changes
+
         try:
             waiting_changes.apply(change, digest)
         except StaleView:
-            messages.warning(
-                request, gettext("The records have changed since you opened this page. Look at the change again.")
-            )
+            messages.warning(request, _STALE)
+        except NotApproved:
+            messages.warning(request, gettext("Other people must approve this. Not enough of them have."))
         except NotWaiting:
             messages.warning(request, gettext("This change does not wait any more."))
         except waiting_changes.CannotApply as error:
@@ -254,21 +306,103 @@ def _keys_shown(change: Any) -> list[str]:
     return keys if change.is_own else [safe_key(key) or LEFT_OUT for key in keys]
 
 
-def _shown(change: Change) -> JSON:
-    """What the page shows to the user of a change: what it would do now, or what it has done."""
+def _may_approve(request: HttpRequest, change: Change) -> bool:
+    """Whether the viewer is among the people who are asked for their approval of such changes at all."""
+    return approvals.level_of(change) is Level.APPROVE and request.user.has_perm(approvals.PERMISSION)
+
+
+def _waits_for(change: Change) -> Any:
+    if approvals.level_of(change) is Level.APPROVE:
+        return gettext("waits: %(progress)s") % {"progress": approvals.progress(change)}
+    return _("waits for its user")
+
+
+def _shown(request: HttpRequest, change: Change) -> JSON:
+    """What the page shows to its viewer: what the change would do now, or what it has done."""
     from mcp_django.server import waiting_changes
 
+    if not _is_own(request, change):
+        looked = _look(request, change) if _may_approve(request, change) else None
+        return {} if looked is None else looked.context(change)
     if change.state == Change.State.APPLIED:
         return {"effect": _effect(from_json(change.result))} if change.result else {}
     if not outcomes.waits(change):
         return {}
+    needs_others = approvals.level_of(change) is Level.APPROVE
+    progress = approvals.progress(change) if needs_others else ""
+    more = {"waits": True, "progress": progress, "withdraws": needs_others}
     try:
-        preview, digest = waiting_changes.shown(change)
+        shown = waiting_changes.shown(change)
     except NotWaiting:
         return {}
     except waiting_changes.CannotApply as error:
-        return {"problem": str(error), "waits": True}
-    return {"effect": _effect(preview), "digest": digest, "waits": True}
+        return {"problem": str(error), **more}
+    return {"effect": _effect(shown.preview), "digest": shown.digest, "may_apply": not needs_others, **more}
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A change that waits, as somebody sees it who may approve it."""
+
+    digest: str = ""
+    lines: Sequence[summaries.Line] = ()
+    #: Why it cannot be approved by anybody as it is, or by whoever does not see all of it.
+    problem: str = ""
+    #: Why this person may not decide.
+    why_not: str = ""
+
+    def context(self, change: Change) -> JSON:
+        may_approve = bool(self.digest) and not self.problem and not self.why_not
+        return {
+            "effect": _effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
+            "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
+        }  # fmt: skip
+
+
+def _look(request: HttpRequest, change: Change) -> _Looked | None:
+    """What somebody who may approve the change is shown of it; None where it does not wait."""
+    from mcp_django.server import waiting_changes
+
+    if not outcomes.waits(change):
+        return None
+    own_site, ours = _site_of(change), from_view(request)
+    if len(own_site.persons_of(request)) > 1:
+        return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
+    try:
+        shown = waiting_changes.shown(change)
+    except NotWaiting:
+        return None
+    except waiting_changes.CannotApply as error:
+        return _Looked(problem=str(error))
+    rights = approvals.rights_of(ours, request.user, own_site)
+    with own_site.call_context(rights.request):
+        why_not = approvals.why_not(ours, request.user, change, shown.needs, own_site)
+        seen, hidden = effects.seen_by(rights, shown.effects)
+        lines = effects.lines_of(seen)
+    problem = ngettext(
+        "%(count)d value is hidden from you, so you cannot approve the change.",
+        "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
+    ) % {"count": hidden}  # fmt: skip
+    return _Looked(shown.digest, lines, problem if hidden else "", why_not)
+
+
+def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
+    """What a change does, in words, as the parts that a template shows."""
+    found: JSON = {"diffs": [], "rows": [], "notes": [], "deleted": [], "unlinked": []}
+    for (change, *_place), group in groupby(lines, key=lambda one: (one.change, one.model, one.key, one.row)):
+        of_row = list(group)
+        first = of_row[0]
+        if first.count:
+            found[change] += [(one.model, one.count) for one in of_row]
+            continue
+        values = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
+        diff = [one for one in values if one["field"]]
+        title = exact(" ".join(filter(None, [first.change, first.model, first.key, first.name])))
+        if diff:
+            found["diffs"].append({"title": title, "diff": diff})
+        else:
+            found["rows" if change == "delete" else "diffs"].append(title if change == "delete" else {"title": title})
+    return found
 
 
 def _effect(result: JSON) -> JSON:

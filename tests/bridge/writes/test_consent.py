@@ -299,7 +299,7 @@ def test_what_needs_no_consent_asks_nobody(asker: Peer, flights: Any, declared: 
     assert questions(updated) == questions(deleted) == []
 
 
-def test_the_request_decides_what_needs_consent_and_a_hook_that_fails_wants_it(
+def test_the_request_decides_what_needs_consent_and_where_a_hook_fails_others_must_approve(
     asker: Peer, flights: Any, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careful(ModelMCP):
@@ -315,7 +315,8 @@ def test_the_request_decides_what_needs_consent_and_a_hook_that_fails_wants_it(
     Flight.objects.filter(pk=3).update(status="cancelled")
     failed = confirmed(asker, MODERN, "update_record", choose("cancel"), **about)
 
-    assert len(questions(decided)) == len(questions(failed)) == 1
+    assert (len(questions(decided)), len(questions(failed))) == (1, 0)
+    assert "Other people must approve this" in refusal_of(failed)
     assert Flight.objects.get(pk=3).notes == "note 2"
     assert "get_consent" in caplog.text
 

@@ -1,0 +1,470 @@
+"""Changes that other people must approve: never anybody who stands behind them, and for exactly what a voter saw."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission, User
+from django.test import override_settings
+from django.utils import timezone
+
+from demo_project.flights.models import Flight
+from mcp_django import Approval
+from mcp_django.bridge.declared.consent import Level, Needs, needs_of
+from mcp_django.models import AccessToken, Change, Decision, Tool
+from tests.bridge.writes.clicking import Browser, proposed, said, state_of
+from tests.bridge.writes.conftest import ALL_SCOPES, Writer
+from tests.support.asking import DirectPeer
+from tests.support.data import Users, make_staff
+from tests.support.declared import Declared
+from tests.support.peers import Peer, Peers
+
+pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.every_database]
+
+FLIGHT = "flights.flight"
+APPROVER = ("mcp_django.approve_change", "flights.view_flight", "flights.change_flight", "flights.view_airport",
+            "flights.view_airline", "flights.view_plane")  # fmt: skip
+NOT_YOU = "You stand behind this change: your agent, your token or your account proposes it."
+LONG_AGO = timezone.now() - timedelta(days=30)
+
+
+def staff(name: str, *permissions: str, **more: Any) -> User:
+    """A member of staff who may approve changes of flights, whose account is old."""
+    made = make_staff(name, *(permissions or APPROVER))
+    User.objects.filter(pk=made.pk).update(**{"date_joined": LONG_AGO, **more})
+    return User.objects.get(pk=made.pk)
+
+
+@pytest.fixture
+def bob(users: Users) -> User:
+    return staff("bob")
+
+
+@pytest.fixture
+def approved(flights: list[Flight], declared: Declared) -> None:
+    declared.model(Flight, consent={"update": "approve"})
+
+
+def propose(writer: Writer, notes: str = "fog", key: str = "1", **values: Any) -> str:
+    """The number of a change that waits for other people."""
+    found = writer.confirmed("update_record", model=FLIGHT, id=key, values={"notes": notes, **values})
+    assert found["status"] == "pending", found
+    return str(found["change"])
+
+
+def approve(who: Any, key: str) -> list[str]:
+    """Look at the change and approve it. What the admin says then."""
+    browser = who if isinstance(who, Browser) else Browser(who)
+    return said(browser.decide(key, "approve", digest=browser.digest(key)))
+
+
+def digest_for(who: Any, key: str) -> str:
+    """What the change is shown as, to whoever may approve it."""
+    return Browser(who).digest(key)
+
+
+def text_of(response: Any) -> str:
+    return str(response.content.decode())
+
+
+def notes_of(key: int = 1) -> str:
+    return Flight.objects.get(pk=key).notes
+
+
+@pytest.fixture
+def key(approved: None, bob: User, ops: Writer) -> str:
+    """A change of ops' agent that waits for somebody else."""
+    return propose(ops)
+
+
+# What it needs.
+
+
+def test_a_change_waits_for_somebody_else_who_approves_it(key: str, bob: User, ops: Writer) -> None:
+    waits = ops.ask("get_change", change=key)
+    assert waits["needs"] == {
+        "approvals": 1,
+        "given": 0,
+        "by": "staff who may approve changes, and write these records",
+    }
+    assert waits["status"] == "pending" and waits["expires_at"] and notes_of() == "note 0"
+
+    assert approve(bob, key) == ["The change was made."]
+
+    assert notes_of() == "fog" and state_of(key) == "applied"
+    assert ops.ask("get_change", change=key)["status"] == "applied"
+    assert LogEntry.objects.get(object_id="1").get_change_message().endswith(f"change {key}, approved by bob)")
+
+
+def test_levels_are_ordered_and_an_unknown_one_is_the_strictest() -> None:
+    named = {name: needs_of(name, "preview", list).level for name in ("preview", "ask", "approve", "aks", None, 7)}
+
+    assert named == {"preview": Level.PREVIEW, "ask": Level.ASK, "approve": Level.APPROVE, "aks": Level.APPROVE,
+                     None: Level.APPROVE, 7: Level.APPROVE}  # fmt: skip
+    assert Level.PREVIEW < Level.ASK < Level.APPROVE
+    one, other = Needs(Level.ASK, 0, ("a.b",)), Needs(Level.APPROVE, 2, ("group:c",), ("big",), timedelta(1))
+    assert one | other == other | one == Needs(Level.APPROVE, 2, ("a.b", "group:c"), ("big",), timedelta(1)) or (
+        (other | one).by == ("group:c", "a.b")
+    )
+
+
+@pytest.mark.parametrize(("notes", "level"), [("x", "preview"), ("much longer", "approve"), ("fails", "approve")])
+def test_a_rule_sees_the_values_of_before_and_after(
+    flights: Any, declared: Declared, bob: User, root: Writer, notes: str, level: str
+) -> None:
+    seen = []
+
+    def is_long(considered: Any) -> bool:
+        seen.append(considered)
+        if considered.after["notes"] == "fails":
+            raise RuntimeError("no rule today")
+        return len(considered.after["notes"]) > len(considered.before["notes"])
+
+    declared.model(Flight, consent={"update": Approval(when=is_long)})
+
+    found = root.confirmed("update_record", model=FLIGHT, id="1", values={"notes": notes})
+
+    assert found["status"] == {"preview": "applied", "approve": "pending"}[level]
+    one = seen[-1]
+    assert (one.operation, one.rows, one.before["notes"], one.before["carrier"]) == ("update", 1, "note 0", "UA")
+    assert one.user.username == "admin" and one.recent(1) == (level == "preview")
+    if level == "approve":
+        assert Change.objects.get().needs["rules"] == ["is_long"]
+
+
+def test_a_rule_that_says_yes_only_when_the_change_is_made_stops_it(
+    flights: Any, declared: Declared, bob: User, root: Writer
+) -> None:
+    answers = [False, False, False, True]
+
+    def sometimes(considered: Any) -> bool:
+        return answers.pop(0) if answers else True
+
+    declared.model(Flight, consent={"update": Approval(when=sometimes)})
+    arguments: dict[str, Any] = {"model": FLIGHT, "id": "1", "values": {"notes": "fog"}}
+    confirm = root.ask("update_record", **arguments)["confirm"]
+    answers[:] = [False, True]
+
+    assert "It needs more consent by now" in root.refused("update_record", **arguments, confirm=confirm)
+    assert notes_of() == "note 0"
+
+
+def test_two_people_are_needed_and_each_counts_once(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
+    eve = staff("eve")
+    declared.model(Flight, consent={"update": Approval(count=2)})
+    key = propose(ops)
+
+    told = [approve(bob, key), approve(bob, key)]
+    assert told == [["Your approval was recorded. 2 people must approve · 1 has agreed."]] * 2
+    assert notes_of() == "note 0" and ops.ask("get_change", change=key)["needs"]["given"] == 1
+
+    assert approve(eve, key) == ["The change was made."]
+    assert notes_of() == "fog"
+
+
+@pytest.mark.parametrize("by", ["flights.delete_flight", "group:captains", "function"])
+def test_a_rule_names_who_may_approve(flights: Any, declared: Declared, bob: User, ops: Writer, by: Any) -> None:
+    captain = staff("captain", *APPROVER, "flights.delete_flight")
+    captain.groups.add(Group.objects.create(name="captains"))
+    named = (lambda user, change: user.username == "captain") if by == "function" else by
+    declared.model(Flight, consent={"update": Approval(by=named)})
+    key = propose(ops)
+
+    page = text_of(Browser(bob).page(key))
+    refused = said(Browser(bob).decide(key, "approve", digest=digest_for(captain, key)))
+
+    assert "Its rule names other people to approve it" in page and 'name="_approve"' not in page
+    assert refused[0].startswith("Its rule names other people") and state_of(key) == "waiting"
+    assert approve(captain, key) == ["The change was made."]
+
+
+def test_where_nobody_could_approve_it_is_refused_at_once(approved: None, ops: Writer, users: Users) -> None:
+    User.objects.filter(is_superuser=True).update(is_active=False)
+
+    refusal = ops.refused(
+        "update_record", model=FLIGHT, id="1", values={"notes": "fog"},
+        confirm=ops.ask("update_record", model=FLIGHT, id="1", values={"notes": "fog"})["confirm"],
+    )  # fmt: skip
+
+    assert "there is nobody who may" in refusal and not Change.objects.exists()
+
+
+def test_a_change_of_rights_always_needs_others(users: Users, declared: Declared, root: Writer) -> None:
+    declared.admin(User, type("A", (ModelAdmin,), {"fields": ["first_name", "is_staff"]}))
+    declared.model(User, writable={"update"}, write_fields=["first_name", "is_staff"], consent={"update": "preview"})
+    staff("chief", "mcp_django.approve_change", "auth.view_user", "auth.change_user")
+    target = str(users.viewer.pk)
+
+    plain = root.confirmed("update_record", model="auth.user", id=target, values={"first_name": "Vic"})
+    rights = root.confirmed("update_record", model="auth.user", id=target, values={"is_staff": False})
+
+    assert (plain["status"], rights["status"]) == ("applied", "pending")
+
+
+# Never (the numbers are those of the list).
+
+
+def test_01_the_agents_user_by_a_click(approved: None, bob: User, root: Writer, users: Users) -> None:
+    key = propose(root)
+    page = text_of(Browser(users.admin).page(key))
+
+    statuses = [Browser(users.admin).decide(key, way, digest=digest_for(bob, key)).status_code
+                for way in ("apply", "approve")]  # fmt: skip
+
+    assert statuses == [400, 400] and state_of(key) == "waiting"
+    assert 'name="_apply"' not in page and 'name="_approve"' not in page and "Withdraw" in page
+
+
+def test_02_03_another_token_and_another_client_of_the_user(
+    approved: None, bob: User, ops: Writer, users: Users
+) -> None:
+    """There is no tool that decides, whatever token a client has."""
+    propose(ops)
+
+    assert not [name for name in DirectPeer(users.ops, *ALL_SCOPES).tools() if "approve" in name or "decide" in name]
+
+
+def test_04_who_made_the_token(approved: None, bob: User, mute: Peer, peers: Peers, users: Users) -> None:
+    eve = staff("eve")
+    token = AccessToken.objects.create_token(user=users.ops, scopes=ALL_SCOPES, made_by=bob)[1]
+    key = proposed(peers(token), "update_record", model=FLIGHT, id="1", values={"notes": "fog"})["change"]
+
+    assert NOT_YOU in text_of(Browser(bob).page(key))
+    assert said(Browser(bob).decide(key, "approve", digest=digest_for(eve, key))) == [NOT_YOU]
+    assert approve(eve, key) == ["The change was made."]
+
+
+def test_07_10_another_account_with_the_address_of_now_or_of_then(
+    approved: None, bob: User, users: Users, writer: type[Writer]
+) -> None:
+    now, then = staff("now", email="Ops@New.example"), staff("then", email="OPS@old.example ")
+    User.objects.filter(pk=users.ops.pk).update(email="ops@old.example")
+    key = propose(writer(User.objects.get(pk=users.ops.pk)))
+    User.objects.filter(pk=users.ops.pk).update(email="ops@new.example")
+
+    digest = digest_for(bob, key)
+    assert [said(Browser(one).decide(key, "approve", digest=digest)) for one in (now, then)] == [[NOT_YOU]] * 2
+    assert approve(bob, key) == ["The change was made."]
+
+
+def test_08_an_account_that_is_younger_than_the_change(key: str, bob: User) -> None:
+    young = staff("young", date_joined=timezone.now() + timedelta(minutes=1))
+
+    told = said(Browser(young).decide(key, "approve", digest=digest_for(bob, key)))
+
+    assert told == ["Your account is younger than this change."] and state_of(key) == "waiting"
+
+
+@pytest.mark.parametrize("way", ["hijack_history", "_real"])
+def test_09_an_impersonated_login(key: str, bob: User, users: Users, way: str) -> None:
+    digest = digest_for(bob, key)
+    behind: Any = [str(users.admin.pk)] if way == "hijack_history" else users.admin.pk
+    with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tests.bridge.writes.clicking.impersonating"]):
+        browser = Browser(bob)
+        session = browser.client.session
+        session[way] = behind
+        session.save()
+        told = said(browser.decide(key, "approve", digest=digest))
+
+    assert told == ["You act as another user. Log in as yourself to decide about changes."]
+    assert state_of(key) == "waiting"
+
+
+def test_11_who_may_not_see_a_field_or_a_row(approved: None, bob: User, root: Writer, declared: Declared) -> None:
+    no_airlines = staff("narrow", *(one for one in APPROVER if "airline" not in one))
+    key = propose(root, notes="fog", carrier="AA")
+    page = text_of(Browser(no_airlines).page(key))
+
+    told = said(Browser(no_airlines).decide(key, "approve", digest=digest_for(bob, key)))
+
+    assert "1 value is hidden from you" in page and "American" not in page and "fog" in page
+    assert told == ["1 value is hidden from you, so you cannot approve the change."] and state_of(key) == "waiting"
+
+
+def test_11_a_row_that_the_viewer_may_not_see(bob: User, root: Writer, flights: Any, declared: Declared) -> None:
+    class Own(ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes"]
+
+        def get_queryset(self, request: Any) -> Any:
+            rows = super().get_queryset(request)
+            return rows.exclude(pk=1) if request.user.username == "bob" else rows
+
+    declared.admin(Flight, Own)
+    declared.model(Flight, consent={"update": "approve"})
+    eve = staff("eve")
+    key = propose(root)
+
+    page = text_of(Browser(bob).page(key))
+
+    assert "fog" not in page and "note 0" not in page and "1 value is hidden from you" in page
+    assert approve(eve, key) == ["The change was made."]
+
+
+def test_12_who_lost_the_right_between_page_and_vote(key: str, bob: User) -> None:
+    digest = digest_for(bob, key)
+    bob.user_permissions.remove(Permission.objects.get(codename="change_flight"))
+
+    told = said(Browser(bob).decide(key, "approve", digest=digest))
+
+    assert told == ["You may not do this yourself, so you may not approve it either."]
+    assert state_of(key) == "waiting" and not Decision.objects.exists()
+
+
+def test_13_who_lost_the_right_between_vote_and_run(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
+    eve = staff("eve")
+    declared.model(Flight, consent={"update": Approval(count=2)})
+    key = propose(ops)
+    approve(bob, key)
+    bob.user_permissions.remove(Permission.objects.get(codename="approve_change"))
+
+    assert approve(eve, key) == ["Other people must approve this. Not enough of them have."]
+    assert state_of(key) == "waiting" and notes_of() == "note 0"
+
+    assert approve(staff("zoe"), key) == ["The change was made."]
+
+
+def test_14_for_another_digest(key: str, bob: User, ops: Writer) -> None:
+    other = propose(ops, key="4")
+    digests = [digest_for(bob, other), "", "0" * 64]
+
+    told = [said(Browser(bob).decide(key, "approve", digest=one)) for one in digests]
+    assert told == [["The records have changed since you opened this page. Look at the change again."]] * 3
+
+    digest = digest_for(bob, key)
+    Flight.objects.filter(pk=1).update(notes="since then")
+    assert said(Browser(bob).decide(key, "approve", digest=digest)) == told[0]
+    assert state_of(key) == "waiting" and not Decision.objects.exists()
+
+
+def test_14_a_vote_for_what_was_shown_before_does_not_count(
+    flights: Any, declared: Declared, bob: User, ops: Writer
+) -> None:
+    eve = staff("eve")
+    declared.model(Flight, consent={"update": Approval(count=2)})
+    key = propose(ops)
+    approve(bob, key)
+    Flight.objects.filter(pk=1).update(notes="since then")
+
+    told = approve(eve, key)
+
+    assert told[0].startswith("Your approval was recorded.") and notes_of() == "since then"
+    assert approve(bob, key) == ["The change was made."]
+
+
+@pytest.mark.parametrize("end", ["rejected", "withdrawn", "expired", "applied"])
+def test_15_16_17_after_its_end(key: str, bob: User, users: Users, end: str) -> None:
+    eve = staff("eve")
+    digest = digest_for(bob, key)
+    match end:
+        case "rejected":
+            assert said(Browser(eve).decide(key, "reject", note="No.")) == [
+                "The change was rejected. Nothing was changed."
+            ]
+        case "withdrawn":
+            Browser(users.ops).reject(key)
+        case "expired":
+            Change.objects.filter(pk=key).update(expires_at=timezone.now())
+        case _:
+            approve(eve, key)
+    before = notes_of()
+
+    assert said(Browser(bob).decide(key, "approve", digest=digest)) == ["This change does not wait any more."]
+    assert notes_of() == before == ("fog" if end == "applied" else "note 0")
+    assert state_of(key) == {"expired": "waiting"}.get(end, end)
+
+
+@pytest.mark.parametrize("how", ["inactive", "off"])
+def test_18_while_the_agents_user_is_inactive_or_the_tool_is_off(key: str, bob: User, users: Users, how: str) -> None:
+    digest = digest_for(bob, key)
+    if how == "inactive":
+        User.objects.filter(pk=users.ops.pk).update(is_active=False)
+    else:
+        Tool.objects.filter(name="update_record").update(enabled=False)
+
+    told = said(Browser(bob).decide(key, "approve", digest=digest))
+
+    assert "may no longer do this" in told[0] and state_of(key) == "waiting" and not Decision.objects.exists()
+
+
+# Who is shown what.
+
+
+def test_people_without_the_permission_find_nothing(key: str, users: Users) -> None:
+    clerk = Browser(staff("clerk", "flights.view_flight", "flights.change_flight"))
+
+    assert clerk.page(key).status_code == 302
+    assert [clerk.decide(key, way).status_code for way in ("approve", "reject", "apply")] == [404] * 3
+
+
+def test_whoever_views_all_changes_and_may_approve_none_decides_nothing(key: str) -> None:
+    auditor = Browser(make_staff("auditor", "mcp_django.view_change"))
+
+    assert "fog" not in text_of(auditor.page(key))
+    assert [auditor.decide(key, way).status_code for way in ("approve", "reject", "apply")] == [403] * 3
+
+
+def test_what_others_approve_has_no_effect_on_changes_that_wait_for_their_user(
+    flights: Any, declared: Declared, bob: User, root: Writer, users: Users
+) -> None:
+    declared.model(Flight, consent={"update": "ask"})
+    key = propose(root)
+
+    assert Browser(bob).page(key).status_code == 302
+    assert [Browser(bob).decide(key, way).status_code for way in ("approve", "reject")] == [404] * 2
+    assert Browser(users.admin).apply(key) == ["The change was made."]
+
+
+def test_a_change_that_needs_others_by_now_waits_for_them(
+    flights: Any, declared: Declared, bob: User, root: Writer, users: Users
+) -> None:
+    declared.model(Flight, consent=(consent := {"update": "ask"}))
+    key = propose(root)
+    digest = Browser(users.admin).digest(key)
+    consent["update"] = "approve"
+
+    told = said(Browser(users.admin).decide(key, "apply", digest=digest))
+
+    assert told == ["Other people must approve this. Not enough of them have."] and notes_of() == "note 0"
+    assert approve(bob, key) == ["The change was made."]
+
+
+def test_the_list_says_what_each_change_waits_for(key: str, bob: User, users: Users) -> None:
+    for who in (bob, users.ops):
+        assert "waits: 1 person must approve · 0 have agreed" in text_of(
+            Browser(who).client.get("/admin/mcp_django/change/")
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_two_people_who_approve_at_once_make_it_once(
+    flights: Any, declared: Declared, bob: User, ops: Writer, count: int
+) -> None:
+    from threading import Barrier, Thread
+
+    from django.db import connections
+
+    eve = staff("eve")
+    declared.model(Flight, consent={"update": Approval(count=count)})
+    for number in range(10):
+        key = propose(ops, notes=f"fog {number}")
+        browsers = [Browser(one) for one in (bob, eve)]
+        digests = [one.digest(key) for one in browsers]
+        barrier = Barrier(2)
+
+        def click(browser: Browser, digest: str, key: str = key, barrier: Barrier = barrier) -> None:
+            barrier.wait()
+            browser.decide(key, "approve", digest=digest)
+            connections.close_all()
+
+        threads = [Thread(target=click, args=one) for one in zip(browsers, digests, strict=True)]
+        [one.start() for one in threads]
+        [one.join() for one in threads]
+
+        assert state_of(key) == "applied" and notes_of() == f"fog {number}"
+        assert LogEntry.objects.filter(change_message__contains=key).count() == 1
