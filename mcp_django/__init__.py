@@ -67,6 +67,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Approval",
     "Elicitation",
     "MCPRequest",
     "MCPSite",

@@ -74,7 +74,14 @@ class _Admin(NoConnection):
 
 
 class CannotApply(Exception):
-    """The change cannot be shown or made. The text is for the person, and for the agent."""
+    """The change cannot be shown or made. The text is for the user of the agent, and for the agent.
+
+    ``may_tell_values``: only they may read it, since the project or a form may name values in it.
+    """
+
+    def __init__(self, text: str, *, may_tell_values: bool = False) -> None:
+        super().__init__(text)
+        self.may_tell_values = may_tell_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +224,14 @@ def _in_a_call(
     except ToolNotFound as error:
         raise CannotApply(_GONE) from error
     except (ToolError, InvalidQuery, MCPError) as error:
-        raise CannotApply(outcomes.text_of(error)) from error
+        raise CannotApply(outcomes.text_of(error), may_tell_values=True) from error
     except (StaleView, NotApproved, NotWaiting):
         raise
     except Exception as error:
         if exchange.cancellation.expired:
             raise CannotApply(RequestTimedOut().message) from error
         logger.exception("A change of %s failed", change.user_name)
-        raise CannotApply(outcomes.text_of(error)) from error
+        raise CannotApply(outcomes.text_of(error), may_tell_values=True) from error
     return found[0]
 
 

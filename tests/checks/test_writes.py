@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpResponse
 
 from demo_project.flights.models import Airline
-from mcp_django import ModelMCP
+from mcp_django import Approval, ModelMCP
 from tests.checks.conftest import Admin, of
 from tests.shop.models import Tag
 from tests.support.declared import Declared
@@ -28,10 +28,15 @@ def test_e024_what_is_no_set_of_operations(declared: Declared) -> None:
 
 
 def test_e025_an_unknown_operation_or_consent_and_e026_an_unknown_kind_of_preview(declared: Declared) -> None:
-    for consent in ({"publish": "ask"}, {"update": "approve"}):
+    for good in ("preview", "ask", "approve", Approval(), Approval(by="group:a", count=2), Approval(by=print)):
+        declared.model(Airline, consent={"update": good})
+        assert of("E025") == []
+        declared.close()
+    wrong = ("aks", None, Approval(count=0), Approval(by="captain"), Approval(when="total > 5"))  # type: ignore[arg-type]
+    for consent in ({"publish": "ask"}, *({"update": one} for one in wrong)):
         declared.model(Airline, consent=consent)
         [message] = of("E025")
-        assert message.hint == "Operations: create, update, delete. Each needs 'preview' or 'ask'."
+        assert message.hint is not None and "'preview', 'ask', 'approve' or an Approval" in message.hint
         declared.close()
     declared.model(Airline, preview="dry")
     [message] = of("E026")

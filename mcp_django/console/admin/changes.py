@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from django.apps import apps
-from django.contrib import admin, messages
+from django.contrib import admin
+from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import (
@@ -23,35 +23,25 @@ from django.urls import URLPattern
 from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from pydantic_core import from_json
 
 from mcp_django.audit.lines import safe_key
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.bridge.sites import MCPSite, all_sites, site
-from mcp_django.bridge.writes import approvals, change_rows, effects, outcomes, summaries
-from mcp_django.bridge.writes.approvals import NotApproved
-from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.row_names import NOTHING
-from mcp_django.bridge.writes.run import StaleView
-from mcp_django.bridge.writes.summaries import exact
+from mcp_django.bridge.writes import approvals, change_rows, outcomes, summaries
+from mcp_django.console.admin import deciding
 from mcp_django.console.admin.base import FilteredAdmin
+from mcp_django.console.admin.deciding import decide, is_own, may_approve
 from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
-from mcp_django.exchange.requests import from_view
-from mcp_django.models import Change, Decision
-from mcp_django.protocol.jsonrpc import encode
+from mcp_django.models import Change
 from mcp_django.protocol.names import client_name, printable
-from mcp_django.types import JSON
 
+#: Changes that are decided by one click, at most.
+_SEVERAL = 20
 #: Keys that a line of the list names.
 _NAMED_KEYS = 3
 #: Records that the page of a change leads to.
 _LINKED_KEYS = 10
-_MAX_NOTE = 500
-#: What the user of the agent may decide alone.
-_OF_USER = ("_apply", "_reject")
-_STALE = _("The records have changed since you opened this page. Look at the change again.")
 
 
 class ChangeAdmin(FilteredAdmin):
@@ -67,7 +57,7 @@ class ChangeAdmin(FilteredAdmin):
     search_fields = ["=key", "user_name", "reason"]
     search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
     ordering = ["-created_at", "-pk"]
-    actions = None
+    actions = ["approve_several", "reject_several"]
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     change_form_template = "admin/mcp_django/change/change_form.html"
@@ -78,6 +68,12 @@ class ChangeAdmin(FilteredAdmin):
     ]
     readonly_fields = ["state_now", "records", "why", "said", "by_user", "token", "client"]
 
+    def __init__(self, model: type[Change], admin_site: AdminSite) -> None:
+        super().__init__(model, admin_site)
+        # Each page of the admin has the list, and a template of ours would be one of many that a project may replace.
+        listed: Any = partial(deciding.with_number, admin_site.get_app_list)
+        admin_site.get_app_list = listed  # type: ignore[method-assign]
+
     # Permissions.
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -86,7 +82,7 @@ class ChangeAdmin(FilteredAdmin):
         return may_see or Change.objects.filter(user=request.user.pk).exists()
 
     def has_view_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
-        may_see = obj is None or _is_own(request, obj) or _may_approve(request, obj)
+        may_see = obj is None or is_own(request, obj) or may_approve(request, obj)
         return may_see or super().has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -158,7 +154,41 @@ class ChangeAdmin(FilteredAdmin):
         return linked or "-"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {"title": _("Changes by agents"), **(extra_context or {})})
+        count = len(deciding.waiting_for(request))
+        title = ngettext(
+            "Changes by agents · %(count)d waits for you", "Changes by agents · %(count)d wait for you", count
+        )
+        shown = title % {"count": count} if count else _("Changes by agents")
+        return super().changelist_view(request, {"title": shown, **(extra_context or {})})
+
+    # Several at once: each is shown, and decided by itself.
+
+    @admin.action(description=_("Agree to the selected changes…"))
+    def approve_several(self, request: HttpRequest, queryset: QuerySet[Change]) -> HttpResponse | None:
+        return self._several(request, queryset, "approve_several", ("apply", "approve"))
+
+    @admin.action(description=_("Reject the selected changes…"))
+    def reject_several(self, request: HttpRequest, queryset: QuerySet[Change]) -> HttpResponse | None:
+        return self._several(request, queryset, "reject_several", ("reject",))
+
+    def _several(
+        self, request: HttpRequest, queryset: QuerySet[Change], action: str, choices: Collection[str]
+    ) -> HttpResponse | None:
+        """A page that shows the changes, and with its click what comes of each."""
+        found = list(queryset.order_by("created_at", "pk")[:_SEVERAL])
+        if "_decided" in request.POST:
+            for change in found:
+                choice = next((one for one in deciding.offered(request, change) if one in choices), None)
+                digest = request.POST.get(f"digest-{change.pk}", "")
+                if choice is not None and (digest or choice == "reject"):
+                    decide(request, change, choice, digest, request.POST.get("note", ""))
+            return None
+        shown = [{"change": one, "what": self.what(one), **deciding.shown(request, one)} for one in found]
+        return self.page(
+            request, "change/several", title=_("Several changes by agents"), shown=shown, action=action,
+            more=max(0, queryset.count() - _SEVERAL), rejects="reject" in choices,
+            may=any(one.get("waits") and (one.get("digest") or "reject" in choices) for one in shown),
+        )  # fmt: skip
 
     # The page of a change, and the click.
 
@@ -167,6 +197,7 @@ class ChangeAdmin(FilteredAdmin):
         return [
             self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
             self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
+            self.page_path("", self.changelist_view, "changelist", atomic=False),
             *super().get_urls(),
         ]
 
@@ -174,11 +205,11 @@ class ChangeAdmin(FilteredAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         change = self.get_object(request, key_in_url(object_id))
-        shown = {} if change is None else _shown(request, change)
+        shown = {} if change is None else deciding.shown(request, change)
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
-        if obj is None or _is_own(request, obj):
+        if obj is None or is_own(request, obj):
             return self.fieldsets
         return [
             (title, {"fields": [name for name in options["fields"] if name != "said"]})
@@ -199,7 +230,7 @@ class ChangeAdmin(FilteredAdmin):
             model = apps.get_model(change.model)
         except LookupError:
             return printable(", ".join(keys))
-        names = _names_in(change) if _is_own(request, change) else {}
+        names = _names_in(change) if is_own(request, change) else {}
         linked = [(self._record(request, model, key, names.get(key, "")),) for key in keys[:_LINKED_KEYS]]
         more = [("…",)] if len(keys) > _LINKED_KEYS else []
         return format_html_join(", ", "{}", [*linked, *more])
@@ -218,86 +249,19 @@ class ChangeAdmin(FilteredAdmin):
         change = self.get_object(request, key_in_url(object_id))
         if change is None:
             raise Http404
-        is_own, needs_others = _is_own(request, change), approvals.level_of(change) is Level.APPROVE
-        if not is_own and not _may_approve(request, change):
+        offered = deciding.offered(request, change)
+        if not offered:
             raise PermissionDenied
-        decision = next((one for one in ("_apply", "_approve", "_reject") if one in request.POST), "")
-        if decision not in (("_approve", "_reject") if not is_own else ("_reject",) if needs_others else _OF_USER):
+        decision = next((one for one in offered if f"_{one}" in request.POST), None)
+        if decision is None:
             return HttpResponseBadRequest("Make the change, or reject it.")
-        digest, note = request.POST.get("digest", ""), request.POST.get("note", "")[:_MAX_NOTE]
-        if decision == "_apply":
-            self._apply(request, change, digest)
-        elif is_own:
-            self._reject(request, change, note or gettext("Its user rejected it."), is_withdrawn=needs_others)
-        else:
-            self._vote(request, change, digest, note, approves=decision == "_approve")
+        decide(request, change, decision, request.POST.get("digest", ""), request.POST.get("note", ""))
         return HttpResponseRedirect(self.page_url("change", change.pk))
-
-    def _reject(self, request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
-        if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
-            messages.success(request, gettext("The change was rejected. Nothing was changed."))
-        else:
-            messages.warning(request, gettext("This change does not wait any more."))
-
-    def _vote(self, request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> None:
-        """Record the vote of a person who may approve the change, and make it once there are enough."""
-        looked = _look(request, change)
-        if looked is None:
-            messages.warning(request, gettext("This change does not wait any more."))
-        elif looked.why_not or (approves and looked.problem):
-            messages.error(request, looked.why_not or looked.problem)
-        elif approves and looked.digest != digest:
-            messages.warning(request, _STALE)
-        else:
-            verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
-            try:
-                approvals.vote(change, request.user, verdict, looked.digest, note)
-            except NotWaiting:
-                messages.warning(request, gettext("This change does not wait any more."))
-                return
-            if not approves:
-                self._reject(request, change, note or gettext("%(user)s rejected it.") % {"user": request.user})
-            elif approvals.has_enough(change, digest):
-                self._make(request, change, digest)
-            else:
-                said = gettext("Your approval was recorded. %(progress)s.") % {"progress": approvals.progress(change)}
-                messages.success(request, said)
-
-    def _apply(self, request: HttpRequest, change: Change, digest: str) -> None:
-        if len(_site_of(change).persons_of(request)) > 1:
-            said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
-            messages.error(request, said)
-            return
-        self._make(request, change, digest)
-
-    def _make(self, request: HttpRequest, change: Change, digest: str) -> None:
-        from mcp_django.server import waiting_changes
-
-        try:
-            waiting_changes.apply(change, digest)
-        except StaleView:
-            messages.warning(request, _STALE)
-        except NotApproved:
-            messages.warning(request, gettext("Other people must approve this. Not enough of them have."))
-        except NotWaiting:
-            messages.warning(request, gettext("This change does not wait any more."))
-        except waiting_changes.CannotApply as error:
-            messages.error(request, str(error))
-        else:
-            messages.success(request, gettext("The change was made."))
-
-
-def _is_own(request: HttpRequest, change: Change) -> bool:
-    return change.user_id is not None and change.user_id == request.user.pk
 
 
 def _names_in(change: Change) -> dict[str, str]:
     """What the records were called when the change was proposed."""
     return {line.key: line.name for line in summaries.read(change.summary) if line.model == change.model}
-
-
-def _site_of(change: Change) -> MCPSite:
-    return next((one for one in all_sites() if one.name == change.site), site)
 
 
 def _keys_shown(change: Any) -> list[str]:
@@ -306,135 +270,7 @@ def _keys_shown(change: Any) -> list[str]:
     return keys if change.is_own else [safe_key(key) or LEFT_OUT for key in keys]
 
 
-def _may_approve(request: HttpRequest, change: Change) -> bool:
-    """Whether the viewer is among the people who are asked for their approval of such changes at all."""
-    return approvals.level_of(change) is Level.APPROVE and request.user.has_perm(approvals.PERMISSION)
-
-
 def _waits_for(change: Change) -> Any:
     if approvals.level_of(change) is Level.APPROVE:
         return gettext("waits: %(progress)s") % {"progress": approvals.progress(change)}
     return _("waits for its user")
-
-
-def _shown(request: HttpRequest, change: Change) -> JSON:
-    """What the page shows to its viewer: what the change would do now, or what it has done."""
-    from mcp_django.server import waiting_changes
-
-    if not _is_own(request, change):
-        looked = _look(request, change) if _may_approve(request, change) else None
-        return {} if looked is None else looked.context(change)
-    if change.state == Change.State.APPLIED:
-        return {"effect": _effect(from_json(change.result))} if change.result else {}
-    if not outcomes.waits(change):
-        return {}
-    needs_others = approvals.level_of(change) is Level.APPROVE
-    progress = approvals.progress(change) if needs_others else ""
-    more = {"waits": True, "progress": progress, "withdraws": needs_others}
-    try:
-        shown = waiting_changes.shown(change)
-    except NotWaiting:
-        return {}
-    except waiting_changes.CannotApply as error:
-        return {"problem": str(error), **more}
-    return {"effect": _effect(shown.preview), "digest": shown.digest, "may_apply": not needs_others, **more}
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """A change that waits, as somebody sees it who may approve it."""
-
-    digest: str = ""
-    lines: Sequence[summaries.Line] = ()
-    #: Why it cannot be approved by anybody as it is, or by whoever does not see all of it.
-    problem: str = ""
-    #: Why this person may not decide.
-    why_not: str = ""
-
-    def context(self, change: Change) -> JSON:
-        may_approve = bool(self.digest) and not self.problem and not self.why_not
-        return {
-            "effect": _effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
-            "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
-        }  # fmt: skip
-
-
-def _look(request: HttpRequest, change: Change) -> _Looked | None:
-    """What somebody who may approve the change is shown of it; None where it does not wait."""
-    from mcp_django.server import waiting_changes
-
-    if not outcomes.waits(change):
-        return None
-    own_site, ours = _site_of(change), from_view(request)
-    if len(own_site.persons_of(request)) > 1:
-        return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
-    try:
-        shown = waiting_changes.shown(change)
-    except NotWaiting:
-        return None
-    except waiting_changes.CannotApply as error:
-        return _Looked(problem=str(error))
-    rights = approvals.rights_of(ours, request.user, own_site)
-    with own_site.call_context(rights.request):
-        why_not = approvals.why_not(ours, request.user, change, shown.needs, own_site)
-        seen, hidden = effects.seen_by(rights, shown.effects)
-        lines = effects.lines_of(seen)
-    problem = ngettext(
-        "%(count)d value is hidden from you, so you cannot approve the change.",
-        "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
-    ) % {"count": hidden}  # fmt: skip
-    return _Looked(shown.digest, lines, problem if hidden else "", why_not)
-
-
-def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
-    """What a change does, in words, as the parts that a template shows."""
-    found: JSON = {"diffs": [], "rows": [], "notes": [], "deleted": [], "unlinked": []}
-    for (change, *_place), group in groupby(lines, key=lambda one: (one.change, one.model, one.key, one.row)):
-        of_row = list(group)
-        first = of_row[0]
-        if first.count:
-            found[change] += [(one.model, one.count) for one in of_row]
-            continue
-        values = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
-        diff = [one for one in values if one["field"]]
-        title = exact(" ".join(filter(None, [first.change, first.model, first.key, first.name])))
-        if diff:
-            found["diffs"].append({"title": title, "diff": diff})
-        else:
-            found["rows" if change == "delete" else "diffs"].append(title if change == "delete" else {"title": title})
-    return found
-
-
-def _effect(result: JSON) -> JSON:
-    """The parts of an answer to an agent that a template shows."""
-    rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
-    parts = [
-        {
-            "title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk"), row.get("name")])),
-            "diff": row.get("diff", ()),
-        }
-        for row in rows
-    ]
-    deletes = [one for one in parts if not one["diff"]]
-    diffs = [*deletes, {"title": "", "diff": result.get("diff", ())}, *(one for one in parts if one["diff"])]
-    return {
-        "diffs": [
-            {
-                "title": exact(one["title"]),
-                "diff": [{name: _text(value) for name, value in each.items()} for each in one["diff"]],
-            }
-            for one in diffs
-            if one["diff"] or one["title"]
-        ],
-        "rows": [exact(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
-        "notes": [printable(note) for note in result.get("notes", ())],
-        "deleted": list(result.get("deleted", {}).items()),
-        "unlinked": list(result.get("unlinked", {}).items()),
-    }
-
-
-def _text(value: Any) -> str:
-    """A value of a diff, each character of which shows as what it is."""
-    if value is None:
-        return NOTHING
-    return exact(value if isinstance(value, str) else encode(value).decode())

@@ -17,6 +17,7 @@ SECTIONS = {
     "prompt/change_list": "admin/#prompts",
     "accesstoken/change_list": "admin/#access-tokens",
     "change/change_list": "admin/#changes-by-agents",
+    "change/several": "admin/#changes-by-agents",
     "call/change_list": "admin/#activity",
     "client/change_list": "oauth/#who-may-connect-what",
     "grant/change_list": "oauth/#who-may-connect-what",

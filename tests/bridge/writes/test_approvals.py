@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -438,6 +439,82 @@ def test_the_list_says_what_each_change_waits_for(key: str, bob: User, users: Us
         assert "waits: 1 person must approve · 0 have agreed" in text_of(
             Browser(who).client.get("/admin/mcp_django/change/")
         )
+
+
+def test_why_a_change_cannot_be_made_is_told_to_its_user_alone(key: str, bob: User, users: Users) -> None:
+    Flight.objects.filter(pk=1).update(status="odd value")
+
+    page, own = text_of(Browser(bob).page(key)), text_of(Browser(users.ops).page(key))
+
+    assert "odd value" in own and "odd value" not in page
+    assert "The change cannot be made as the records are now." in page and 'name="_approve"' not in page
+
+
+# The list, for everybody who decides.
+
+LIST = "/admin/mcp_django/change/"
+
+
+def test_each_page_of_the_admin_says_how_many_changes_wait_for_its_viewer(
+    approved: None, bob: User, ops: Writer, users: Users
+) -> None:
+    keys = [propose(ops, key=key) for key in ("1", "4")]
+    eve = staff("eve")
+    approve(bob, keys[0])
+
+    shown = {}
+    for who in (bob, eve, users.ops, users.viewer):
+        client = Browser(who).client
+        pages = [text_of(client.get(url)) for url in ("/admin/", "/admin/flights/flight/")]
+        shown[who.username] = ["Changes by agents (1)" in page for page in pages]
+
+    assert shown == {"bob": [True] * 2, "eve": [True] * 2, "ops": [False] * 2, "viewer": [False] * 2}
+    assert "Changes by agents · 1 waits for you" in text_of(Browser(bob).client.get(LIST))
+
+
+def several(who: Any, action: str, keys: list[str], **posted: str) -> Any:
+    """The response to an action of the list, for these changes."""
+    return Browser(who).client.post(LIST, {"action": action, "_selected_action": keys, **posted})
+
+
+def digests_in(response: Any) -> dict[str, str]:
+    """The names and values of the digests that a page brings back."""
+    return dict(re.findall(r'name="(digest-\w+)" value="(\w+)"', text_of(response)))
+
+
+def test_several_are_approved_by_one_click_each_by_itself(approved: None, bob: User, ops: Writer) -> None:
+    keys = [propose(ops, key=key) for key in ("1", "4", "7")]
+    page = several(bob, "approve_several", keys)
+    digests = digests_in(page)
+    assert len(digests) == 3 and text_of(page).count("fog") == 3
+    Flight.objects.filter(pk=4).update(notes="since then")
+
+    response = several(bob, "approve_several", keys, _decided="1", note="Fine.", **digests)
+
+    assert [str(one) for one in response.wsgi_request._messages._queued_messages] == [
+        "The change was made.", "The records have changed since you opened this page. Look at the change again.",
+        "The change was made.",
+    ]  # fmt: skip
+    assert [state_of(key) for key in keys] == ["applied", "waiting", "applied"]
+    assert [one.comment for one in Decision.objects.all()] == ["Fine.", "Fine."]
+
+
+def test_several_hold_what_the_person_may_decide_alone(
+    flights: Any, declared: Declared, bob: User, ops: Writer, users: Users
+) -> None:
+    consent: Any = {"update": "approve"}
+    declared.model(Flight, consent=consent)
+    others = propose(ops)
+    consent["update"] = "ask"
+    asked = propose(ops, key="4")
+    digests = {f"digest-{key}": Browser(users.ops).digest(key) for key in (others, asked)}
+
+    several(users.ops, "approve_several", [others, asked], _decided="1", **digests)
+    assert [state_of(key) for key in (others, asked)] == ["waiting", "applied"]
+
+    several(bob, "reject_several", [others, asked], _decided="1", note="No.")
+    assert [state_of(key) for key in (others, asked)] == ["rejected", "applied"]
+    assert ops.ask("get_change", change=others)["notes"] == ["No."]
 
 
 @pytest.mark.slow

@@ -1,0 +1,292 @@
+"""What a person is shown of a change that waits, what that person may decide, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from pydantic_core import from_json
+
+from mcp_django.bridge.declared.consent import Level
+from mcp_django.bridge.sites import MCPSite, all_sites, site
+from mcp_django.bridge.writes import approvals, change_rows, effects, outcomes, summaries
+from mcp_django.bridge.writes.approvals import NotApproved
+from mcp_django.bridge.writes.change_rows import NotWaiting
+from mcp_django.bridge.writes.row_names import NOTHING
+from mcp_django.bridge.writes.run import StaleView
+from mcp_django.bridge.writes.summaries import exact
+from mcp_django.exchange.requests import from_view
+from mcp_django.models import Change, Decision
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.server import waiting_changes
+
+#: To make one's own change, to approve that of another user's agent, or to reject either.
+Choice = Literal["apply", "approve", "reject"]
+
+_MAX_NOTE = 500
+#: Changes that wait for one person, as far as they are counted.
+_MOST_COUNTED = 100
+_NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
+_STALE = _("The records have changed since you opened this page. Look at the change again.")
+_OVER = _("This change does not wait any more.")
+
+
+def is_own(request: HttpRequest, change: Change) -> bool:
+    return change.user_id is not None and change.user_id == request.user.pk
+
+
+def may_approve(request: HttpRequest, change: Change) -> bool:
+    """Whether the viewer is among the people who are asked for their approval of such changes at all."""
+    return approvals.level_of(change) is Level.APPROVE and request.user.has_perm(approvals.PERMISSION)
+
+
+def offered(request: HttpRequest, change: Change) -> Sequence[Choice]:
+    """What the person may decide about a change at all."""
+    if is_own(request, change):
+        return ("reject",) if approvals.level_of(change) is Level.APPROVE else ("apply", "reject")
+    return ("approve", "reject") if may_approve(request, change) else ()
+
+
+def _site_of(change: Change) -> MCPSite:
+    return next((one for one in all_sites() if one.name == change.site), site)
+
+
+# What is shown.
+
+
+def shown(request: HttpRequest, change: Change) -> JSON:
+    """What the page shows to its viewer: what the change would do now, or what it has done."""
+    from mcp_django.server import waiting_changes
+
+    if not is_own(request, change):
+        looked = _look(request, change) if may_approve(request, change) else None
+        return {} if looked is None else looked.context(change)
+    if change.state == Change.State.APPLIED:
+        return {"effect": _effect(from_json(change.result))} if change.result else {}
+    if not outcomes.waits(change):
+        return {}
+    needs_others = approvals.level_of(change) is Level.APPROVE
+    progress = approvals.progress(change) if needs_others else ""
+    more = {"waits": True, "progress": progress, "withdraws": needs_others}
+    try:
+        shown = waiting_changes.shown(change)
+    except NotWaiting:
+        return {}
+    except waiting_changes.CannotApply as error:
+        return {"problem": str(error), **more}
+    return {"effect": _effect(shown.preview), "digest": shown.digest, "may_apply": not needs_others, **more}
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A change that waits, as somebody sees it who may approve it."""
+
+    digest: str = ""
+    lines: Sequence[summaries.Line] = ()
+    #: Why it cannot be approved by anybody as it is, or by whoever does not see all of it.
+    problem: str = ""
+    #: Why this person may not decide.
+    why_not: str = ""
+
+    def context(self, change: Change) -> JSON:
+        may_approve = bool(self.digest) and not self.problem and not self.why_not
+        return {
+            "effect": _effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
+            "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
+        }  # fmt: skip
+
+
+def _look(request: HttpRequest, change: Change) -> _Looked | None:
+    """What somebody who may approve the change is shown of it; None where it does not wait."""
+    from mcp_django.server import waiting_changes
+
+    if not outcomes.waits(change):
+        return None
+    own_site, ours = _site_of(change), from_view(request)
+    if len(own_site.persons_of(request)) > 1:
+        return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
+    try:
+        shown = waiting_changes.shown(change)
+    except NotWaiting:
+        return None
+    except waiting_changes.CannotApply as error:
+        return _Looked(problem=_why(error))
+    rights = approvals.rights_of(ours, request.user, own_site)
+    with own_site.call_context(rights.request):
+        why_not = approvals.why_not(ours, request.user, change, shown.needs, own_site)
+        seen, hidden = effects.seen_by(rights, shown.effects)
+        lines = effects.lines_of(seen)
+    problem = ngettext(
+        "%(count)d value is hidden from you, so you cannot approve the change.",
+        "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
+    ) % {"count": hidden}  # fmt: skip
+    return _Looked(shown.digest, lines, problem if hidden else "", why_not)
+
+
+def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
+    """What a change does, in words, as the parts that a template shows."""
+    found: JSON = {"diffs": [], "rows": [], "notes": [], "deleted": [], "unlinked": []}
+    for (change, *_place), group in groupby(lines, key=lambda one: (one.change, one.model, one.key, one.row)):
+        of_row = list(group)
+        first = of_row[0]
+        if first.count:
+            found[change] += [(one.model, one.count) for one in of_row]
+            continue
+        values = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
+        diff = [one for one in values if one["field"]]
+        title = exact(" ".join(filter(None, [first.change, first.model, first.key, first.name])))
+        if diff:
+            found["diffs"].append({"title": title, "diff": diff})
+        else:
+            found["rows" if change == "delete" else "diffs"].append(title if change == "delete" else {"title": title})
+    return found
+
+
+def _effect(result: JSON) -> JSON:
+    """The parts of an answer to an agent that a template shows."""
+    rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
+    parts = [
+        {
+            "title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk"), row.get("name")])),
+            "diff": row.get("diff", ()),
+        }
+        for row in rows
+    ]
+    deletes = [one for one in parts if not one["diff"]]
+    diffs = [*deletes, {"title": "", "diff": result.get("diff", ())}, *(one for one in parts if one["diff"])]
+    return {
+        "diffs": [
+            {
+                "title": exact(one["title"]),
+                "diff": [{name: _text(value) for name, value in each.items()} for each in one["diff"]],
+            }
+            for one in diffs
+            if one["diff"] or one["title"]
+        ],
+        "rows": [exact(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
+        "notes": [printable(note) for note in result.get("notes", ())],
+        "deleted": list(result.get("deleted", {}).items()),
+        "unlinked": list(result.get("unlinked", {}).items()),
+    }
+
+
+def _text(value: Any) -> str:
+    """A value of a diff, each character of which shows as what it is."""
+    if value is None:
+        return NOTHING
+    return exact(value if isinstance(value, str) else encode(value).decode())
+
+
+# What comes of it.
+
+
+def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, note: str) -> None:
+    """Do what the person has chosen, one of what is ``offered``, and say what came of it in a message."""
+    note = note[:_MAX_NOTE]
+    if choice == "apply":
+        _apply(request, change, digest)
+    elif is_own(request, change):
+        withdraws = approvals.level_of(change) is Level.APPROVE
+        _reject(request, change, note or gettext("Its user rejected it."), is_withdrawn=withdraws)
+    else:
+        _vote(request, change, digest, note, approves=choice == "approve")
+
+
+def _reject(request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
+    if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
+        messages.success(request, gettext("The change was rejected. Nothing was changed."))
+    else:
+        messages.warning(request, _OVER)
+
+
+def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> None:
+    """Record the vote of a person who may approve the change, and make it once there are enough."""
+    looked = _look(request, change)
+    if looked is None:
+        messages.warning(request, _OVER)
+    elif looked.why_not or (approves and looked.problem):
+        messages.error(request, looked.why_not or looked.problem)
+    elif approves and looked.digest != digest:
+        messages.warning(request, _STALE)
+    else:
+        verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
+        try:
+            approvals.vote(change, request.user, verdict, looked.digest, note)
+        except NotWaiting:
+            messages.warning(request, _OVER)
+            return
+        if not approves:
+            _reject(request, change, note or gettext("%(user)s rejected it.") % {"user": request.user})
+        elif approvals.has_enough(change, digest):
+            _make(request, change, digest)
+        else:
+            said = gettext("Your approval was recorded. %(progress)s.") % {"progress": approvals.progress(change)}
+            messages.success(request, said)
+
+
+def _apply(request: HttpRequest, change: Change, digest: str) -> None:
+    if len(_site_of(change).persons_of(request)) > 1:
+        said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
+        messages.error(request, said)
+        return
+    _make(request, change, digest)
+
+
+def _make(request: HttpRequest, change: Change, digest: str) -> None:
+    from mcp_django.server import waiting_changes
+
+    try:
+        waiting_changes.apply(change, digest)
+    except StaleView:
+        messages.warning(request, _STALE)
+    except NotApproved:
+        messages.warning(request, gettext("Other people must approve this. Not enough of them have."))
+    except NotWaiting:
+        messages.warning(request, _OVER)
+    except waiting_changes.CannotApply as error:
+        messages.error(request, str(error) if is_own(request, change) else _why(error))
+    else:
+        messages.success(request, gettext("The change was made."))
+
+
+def _why(error: waiting_changes.CannotApply) -> str:
+    """Why a change cannot be made, for somebody else than its user."""
+    if error.may_tell_values:
+        return gettext("The change cannot be made as the records are now. Its user's page says why.")
+    return str(error)
+
+
+# Several, and how many there are.
+
+
+def waiting_for(request: HttpRequest) -> list[Change]:
+    """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
+    user = request.user
+    known = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
+    mine = Q(user=user.pk) & ~_NEEDS_OTHERS
+    others = _NEEDS_OTHERS & ~Q(user=user.pk) if user.has_perm(approvals.PERMISSION) else Q(pk=None)
+    found = known.filter(mine | others).order_by("created_at", "pk")[:_MOST_COUNTED]
+    return [one for one in found if is_own(request, one) or str(user.pk) not in one.persons.get("keys", ())]
+
+
+def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:
+    """The list of apps of an AdminSite, where ours says how many changes wait for this person."""
+    found = get_app_list(request, app_label)
+    for model in (one for app in found for one in app["models"] if one.get("model") is Change):
+        count = len(waiting_for(request))
+        if count:
+            shown = f"{count}+" if count >= _MOST_COUNTED else count
+            model["name"] = f"{model['name']} ({shown})"
+    return found
