@@ -4,7 +4,7 @@ It imports conf, and for validators exchange (the scopes), protocol (the rules f
 """
 
 from mcp_django.models.calls import Call
-from mcp_django.models.changes import Change, Decision
+from mcp_django.models.changes import Change, Decision, DueRun, change_waits
 from mcp_django.models.grants import Grant
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
@@ -29,6 +29,7 @@ __all__ = [
     "CallStream",
     "Change",
     "Decision",
+    "DueRun",
     "Grant",
     "OpenQuestion",
     "Poll",
@@ -46,6 +47,7 @@ __all__ = [
     "UploadPart",
     "UsedNonce",
     "WatchedResource",
+    "change_waits",
     "digest",
     "sealed",
 ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.dispatch import Signal
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.models.calls import MAX_CHOSEN
+
+#: Sent with ``change`` when a change begins to wait for people, after the commit. A receiver that fails is logged.
+change_waits = Signal()
 
 
 class Change(models.Model):
@@ -72,6 +76,8 @@ class Change(models.Model):
     note = models.TextField(_("note"), blank=True, editable=False)
     #: The answer to the agent, as JSON.
     result = models.TextField(blank=True, editable=False)
+    #: When people were written to about it.
+    told_at = models.DateTimeField(null=True, editable=False)
     #: Names the run that writes it, which nobody waits for after the end of the lease.
     run = models.CharField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
@@ -120,3 +126,17 @@ class Decision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_name} {self.get_verdict_display()}"
+
+
+class DueRun(models.Model):
+    """When ``mcp_due`` ran last: one row."""
+
+    at = models.DateTimeField(editable=False)
+
+    class Meta:
+        verbose_name = _("run of mcp_due")
+        verbose_name_plural = _("runs of mcp_due")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.at)

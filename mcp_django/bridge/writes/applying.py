@@ -164,6 +164,7 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
         known = change_rows.store(planned)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
+            change_rows.tell(known)
             return answer_of(exchange, known)
         is_mine = known is not None
     if known is not None and is_mine:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth import get_user_model
+from django.contrib.auth import get_backends, get_user_model
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import Permission
 from django.core.exceptions import FieldDoesNotExist
 from django.db import transaction
 from django.db.models import F, Q
@@ -19,6 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
 from mcp_django.access.authentication import login_request
+from mcp_django.access.user_permissions import are_in_tables
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.declared.consent import GROUP, Level, Needs, name_of
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -138,7 +141,8 @@ def _is_named(by: By, user: Any, change: Change) -> bool:
     if not isinstance(by, str):
         return bool(by(user, change))
     if by.startswith(GROUP):
-        return bool(user.groups.filter(name=by.removeprefix(GROUP)).exists())
+        groups = getattr(user, "groups", None)
+        return groups is not None and bool(groups.filter(name=by.removeprefix(GROUP)).exists())
     return bool(user.has_perm(by))
 
 
@@ -154,16 +158,16 @@ def check_candidates(exchange: Exchange, change: Change, needs: Needs) -> None:
     """Raises ToolError where nobody could approve the change."""
     if not can_own(exchange.principal) or exchange.principal.user.pk is None:
         raise ToolError("Other people must approve this, and a caller without a user cannot propose it.")
-    candidates = islice(_candidates(change), _MOST_ASKED)
-    if all(why_not(exchange.request, user, change, needs, exchange.site) for user in candidates):
+    asked = islice(candidates(change), _MOST_ASKED)
+    if all(why_not(exchange.request, user, change, needs, exchange.site) for user in asked):
         raise ToolError(
             f"Other people must approve this, and there is nobody who may: {who(change)}. Nothing was changed. Tell "
             "the user to ask an administrator."
         )
 
 
-def _candidates(change: Change) -> Iterable[Any]:
-    """Users who may be able to approve: active staff, those first who have the permission in Django's own tables."""
+def candidates(change: Change) -> Iterable[Any]:
+    """Users who may be able to approve: active staff, and where Django's own tables say it, with the permission."""
     model = get_user_model()
     people = model._default_manager.exclude(pk__in=change.persons.get("keys", ())).order_by("pk")
     for name in ("is_active", "is_staff"):
@@ -172,6 +176,11 @@ def _candidates(change: Change) -> Iterable[Any]:
         except FieldDoesNotExist:
             continue
         people = people.filter(**{name: True})
+    if are_in_tables() and all(isinstance(one, ModelBackend) for one in get_backends()):
+        app, _dot, codename = PERMISSION.partition(".")
+        with_it = Permission.objects.filter(content_type__app_label=app, codename=codename)
+        own, of_groups = Q(user_permissions__in=with_it), Q(groups__permissions__in=with_it)
+        people = people.filter(Q(is_superuser=True) | own | of_groups).distinct()
     return people.iterator(chunk_size=_MOST_ASKED)
 
 
@@ -215,13 +224,13 @@ def counted(request: MCPRequest, change: Change, needs: Needs, site: Site, diges
 
 def check(exchange: Exchange, change: Change, needs: Needs, digest: str) -> None:
     """Raises NotApproved where the change lacks votes: those that it needs now, and those that it needed before."""
-    before = Needs(level_of(change), change.needs.get("count", 1), _permissions_in(change))
+    before = Needs(level_of(change), change.needs.get("count", 1), permissions_in(change))
     found = needs | before
     if len(counted(exchange.request, change, found, exchange.site, digest)) < found.count:
         raise NotApproved
 
 
-def _permissions_in(change: Change) -> tuple[str, ...]:
+def permissions_in(change: Change) -> tuple[str, ...]:
     """The permissions and groups that were to approve it. A function is asked as long as it is declared."""
     return tuple(one for one in change.needs.get("by", ()) if "." in one or one.startswith(GROUP))
 

@@ -7,6 +7,7 @@ them begins by marking the change as applied: a run that was overtaken meanwhile
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -25,7 +26,7 @@ from mcp_django.core.events.transaction import note
 from mcp_django.core.middleware_policy import withheld_of
 from mcp_django.exchange.questions import digest
 from mcp_django.exchange.requests import AUTHORIZATION, COOKIE
-from mcp_django.models import Change
+from mcp_django.models import Change, change_waits
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.site import Site
+
+logger = logging.getLogger("mcp_django")
 
 State = Change.State
 
@@ -147,7 +150,7 @@ def planned(exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iter
 
 def store(change: Change) -> Change | None:
     """Store the row of a change. None if its token was used meanwhile."""
-    _empty_expired()
+    empty_expired()
     try:
         with transaction.atomic(using=alias()):
             change.save(using=alias(), force_insert=True)
@@ -167,12 +170,23 @@ def _origin_of(exchange: Exchange) -> JSON:
 
 def check_number(exchange: Exchange, page: str | None) -> None:
     """Raises LimitExceeded where too many changes wait. The user decides on them at the URL ``page``."""
-    _empty_expired()
+    empty_expired()
     mine = Change.objects.using(alias()).filter(principal_key=exchange.principal.key, state=State.WAITING)
     of_line = mine.filter(line=exchange.principal.lineage)
     for most, waiting, whose in ((_MAX_WAITING, of_line, "agent"), (_MAX_WAITING_OF_USER, mine, "user")):
         if waiting.count() >= most:
             raise LimitExceeded(f"{most} changes of this {whose} wait already. The user decides on them at {page}.")
+
+
+def tell(change: Change) -> None:
+    """Tell the project, once it is committed, that a change waits for people."""
+
+    def send() -> None:
+        for receiver, answer in change_waits.send_robust(Change, change=change):
+            if isinstance(answer, Exception):
+                logger.error("A receiver of change_waits failed: %r", receiver, exc_info=answer)
+
+    transaction.on_commit(send, using=alias())
 
 
 def claim(change: Change) -> bool:
@@ -276,8 +290,12 @@ def _running(change: Change) -> models.QuerySet[Change]:
     return Change.objects.using(alias()).filter(pk=change.pk, run=change.run, state=State.WRITING)
 
 
-def _empty_expired() -> None:
-    """Mark changes that waited too long as expired, and empty the arguments and answers of expired ones."""
+def empty_expired() -> int:
+    """Mark changes that waited too long as expired, and empty the arguments and answers of expired ones.
+
+    Returns how many have expired.
+    """
+    ended = 0
     every = Change.objects.using(alias())
     expired = every.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
     # By their keys, since MariaDB locks each row that an UPDATE looks at, and would wait for the runs of others.
@@ -286,8 +304,10 @@ def _empty_expired() -> None:
         late = every.filter(pk__in=keys, state=State.WAITING)
         for one in list(late):
             if _end(every.filter(pk=one.pk, state=State.WAITING), one, State.EXPIRED, ""):
+                ended += 1
                 _notify(one)
         every.filter(pk__in=keys).exclude(state=State.WRITING).update(arguments="", result="")
+    return ended
 
 
 def keys_of(change: Change) -> list[str]:

@@ -20,6 +20,7 @@ from django.utils import timezone
 from mcp_django.bridge.resources.fields.days import Days, moment_comparison
 from mcp_django.console.admin import documentation
 from mcp_django.console.admin.activity import CallAdmin
+from mcp_django.console.admin.deciding import waiting_for
 from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.admin.tools import tool_of
 from mcp_django.models import AccessToken, Call, Change, Task, Tool
@@ -97,11 +98,8 @@ class Overview:
 
     @cached_property
     def waiting(self) -> int:
-        """How many changes wait for the click of this viewer."""
-        if not self._shows(Change):
-            return 0
-        mine = Change.objects.filter(user=self._request.user.pk, state=Change.State.WAITING)
-        return mine.filter(expires_at__gt=timezone.now()).count()
+        """How many changes wait for this viewer."""
+        return len(waiting_for(self._request)) if self._shows(Change) else 0
 
     @property
     def waiting_url(self) -> str:

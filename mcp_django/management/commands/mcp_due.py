@@ -1,0 +1,42 @@
+"""``manage.py mcp_due``: do what is due. Run it by cron, or let it go on with ``--loop``."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import close_old_connections
+
+
+class Command(BaseCommand):
+    help = (
+        "Do what is due: write to people about changes that wait for them, give up those that waited too long, and go "
+        "on with approved ones after a crash. Run it every minute by cron."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--loop", type=float, metavar="SECONDS", help="Go on, with so many seconds between.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from mcp_django.server import due
+
+        pause = options["loop"]
+        if pause is not None and pause <= 0:
+            raise CommandError("--loop takes a number of seconds above 0.")
+        while True:
+            done = due.run()
+            told = [f"{name}: {'failed' if count is None else count}" for name, count in done.items()]
+            if options["verbosity"] and (pause is None or any(count != 0 for count in done.values())):
+                self.stdout.write(", ".join(told))
+            if pause is None:
+                if None in done.values():
+                    raise CommandError("A part failed. The log says why.")
+                return
+            close_old_connections()
+            try:
+                time.sleep(pause)
+            except KeyboardInterrupt:
+                return

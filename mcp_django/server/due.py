@@ -1,0 +1,149 @@
+"""What is due at its time, and not because somebody calls: ``manage.py mcp_due`` does it, as no process has a timer.
+
+Each part is a function that returns how much it has done. A part that fails is logged, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.mail import EmailMessage
+from django.utils import timezone, translation
+from django.utils.translation import gettext, ngettext
+from pydantic_core import from_json
+
+from mcp_django.bridge.callers import request_from
+from mcp_django.bridge.declared.consent import Level, Needs
+from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.writes import approvals, change_rows, outcomes
+from mcp_django.bridge.writes.run import StaleView
+from mcp_django.models import Change, DueRun
+from mcp_django.protocol.names import client_name, printable
+from mcp_django.server import waiting_changes
+
+logger = logging.getLogger("mcp_django")
+
+#: People who are written to about one change, and how often one person is, at most.
+_MOST_WRITTEN_TO, _PAUSE = 50, timedelta(minutes=15)
+_AT_ONCE = 200
+
+Part = Callable[[], int]
+P = TypeVar("P", bound=Part)
+
+_parts: dict[str, Part] = {}
+
+
+def due(name: str) -> Callable[[P], P]:
+    """Make a function a part of what ``mcp_due`` does. ``name`` says what it counts, as "mails that were sent"."""
+
+    def add(part: P) -> P:
+        _parts[name] = part
+        return part
+
+    return add
+
+
+def run() -> Mapping[str, int | None]:
+    """Do what is due. Returns how much each part has done; None for one that failed."""
+    done: dict[str, int | None] = {}
+    for name, part in _parts.items():
+        try:
+            done[name] = part()
+        except Exception:
+            logger.exception("mcp_due: %s", name)
+            done[name] = None
+    DueRun.objects.update_or_create({"at": timezone.now()}, pk=1)
+    return done
+
+
+@due("changes that have expired")
+def expire() -> int:
+    return change_rows.empty_expired()
+
+
+@due("changes that were gone on with")
+def go_on() -> int:
+    """Make the changes that have all votes they need, and whose run is gone: it has written nothing."""
+    now = timezone.now()
+    left = Change.objects.filter(state=Change.State.WRITING, lease_until__lte=now, expires_at__gt=now)
+    made = 0
+    for change in left.order_by("created_at", "pk")[:_AT_ONCE]:
+        if not outcomes.waits(change) or approvals.level_of(change) is not Level.APPROVE:
+            continue
+        try:
+            shown = waiting_changes.shown(change)
+            if approvals.has_enough(change, shown.digest):
+                waiting_changes.apply(change, shown.digest)
+                made += 1
+        except (change_rows.NotWaiting, approvals.NotApproved, StaleView, waiting_changes.CannotApply):
+            # Its page says why, to whoever decides.
+            continue
+    return made
+
+
+# Mails.
+
+
+@due("mails that were sent")
+def write_to_people() -> int:
+    """Tell people that changes wait for them: how many, of which models, by which agents, and where. No values.
+
+    Each change is told once. A person gets one mail in 15 minutes, since all that waits then is told together.
+    """
+    now = timezone.now()
+    waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=now)
+    if waiting.filter(told_at__gt=now - _PAUSE).exists():
+        return 0
+    untold = list(waiting.filter(told_at=None).order_by("created_at", "pk")[:_AT_ONCE])
+    of_people: dict[Any, list[Change]] = defaultdict(list)
+    for change in untold:
+        for user in _people(change):
+            of_people[user].append(change)
+    sent = sum(_write(user, changes) for user, changes in of_people.items())
+    Change.objects.filter(pk__in=[one.pk for one in untold]).update(told_at=now)
+    return sent
+
+
+def _people(change: Change) -> list[Any]:
+    """Whom the change waits for: its user, or those who may approve it."""
+    if approvals.level_of(change) is not Level.APPROVE:
+        return [] if change.user is None else [change.user]
+    site = next((one for one in all_sites() if one.name == change.site), None)
+    if site is None:
+        return []
+    request = request_from(from_json(change.origin))
+    needs = Needs(Level.APPROVE, change.needs.get("count", 1), approvals.permissions_in(change))
+    found = []
+    with site.in_context(request):
+        for user in approvals.candidates(change):
+            if not approvals.why_not(request, user, change, needs, site):
+                found.append(user)
+            if len(found) >= _MOST_WRITTEN_TO:
+                break
+    return found
+
+
+def _write(user: Any, changes: list[Change]) -> int:
+    field = getattr(get_user_model(), "get_email_field_name", lambda: "email")()
+    address = getattr(user, field, "")
+    if not address or not user.is_active:
+        return 0
+    with translation.override(settings.LANGUAGE_CODE):
+        title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
+                         len(changes)) % {"count": len(changes)}  # fmt: skip
+        by = Counter((one.model, printable(one.client_name or client_name(one.token_name))) for one in changes)
+        lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
+                 for (model, agent), count in by.items()]  # fmt: skip
+        url = outcomes.url_of(request_from(from_json(changes[0].origin)))
+        text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", url or ""]).rstrip() + "\n"
+    try:
+        return int(EmailMessage(title, text, to=[address]).send())
+    except Exception:
+        logger.exception("A mail about changes that wait could not be sent")
+        return 0
