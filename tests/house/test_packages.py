@@ -21,6 +21,7 @@ NAMED_IN_TEXT = {
         "mcp_django.exchange.questions",
         "mcp_django.exchange.requests",
         "mcp_django.bridge.declared.project_hooks",
+        "mcp_django.bridge.declared.consent",
         "mcp_django.bridge.declared.options",
         "mcp_django.bridge.prompts.messages",
         "mcp_django.push.bulk",
