@@ -25,7 +25,7 @@ PUBLIC: dict[str, list[str]] = {
     "mcp_django.console.pages.connecting": ["client_setups", "server_name"],
     "mcp_django.content": content.__all__,
     "mcp_django.exceptions": exceptions.__all__,
-    "mcp_django.models": ["AccessToken", "Call", "Prompt", "Tool"],
+    "mcp_django.models": ["AccessToken", "Call", "Prompt", "Tool", "change_waits"],
     "mcp_django.routing": ["get_asgi_application"],
     "mcp_django.test": test.__all__,
     "mcp_django.urls": [],

@@ -275,10 +275,15 @@ def waiting_for(request: HttpRequest) -> list[Change]:
     """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
     user = request.user
     known = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
-    mine = Q(user=user.pk) & ~_NEEDS_OTHERS
-    others = _NEEDS_OTHERS & ~Q(user=user.pk) if user.has_perm(approvals.PERMISSION) else Q(pk=None)
-    found = known.filter(mine | others).order_by("created_at", "pk")[:_MOST_COUNTED]
-    return [one for one in found if is_own(request, one) or str(user.pk) not in one.persons.get("keys", ())]
+    others = _NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
+    found = known.filter(Q(user=user.pk) | others).order_by("created_at", "pk")[:_MOST_COUNTED]
+    return [one for one in found if _waits_for(user, one)]
+
+
+def _waits_for(user: Any, change: Change) -> bool:
+    if approvals.level_of(change) is not Level.APPROVE:
+        return bool(change.user_id == user.pk)
+    return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
 
 
 def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:

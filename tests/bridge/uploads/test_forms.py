@@ -161,9 +161,9 @@ def test_a_change_that_waits_for_its_user_keeps_its_upload(root: Writer, declare
 
     assert told["status"] == "pending"
     assert upload.expires_at == waiting.expires_at > timezone.now() + timedelta(days=2)
-    shown, digest = waiting_changes.shown(waiting)
-    assert {"field": "upload", "before": NOTHING, "after": "a.txt"} in shown["diff"]
-    waiting_changes.apply(waiting, digest)
+    shown = waiting_changes.shown(waiting)
+    assert {"field": "upload", "before": NOTHING, "after": "a.txt"} in shown.preview["diff"]
+    waiting_changes.apply(waiting, shown.digest)
     assert Document.objects.get().upload.read() == b"abc"
 
 

@@ -51,6 +51,12 @@ class Browser:
         return said(self.decide(key, "reject", note=note))
 
 
+def approve(who: Any, key: str) -> list[str]:
+    """Look at the change as somebody who may approve it, and approve it. What the admin says then."""
+    browser = who if isinstance(who, Browser) else Browser(who)
+    return said(browser.decide(key, "approve", digest=browser.digest(key)))
+
+
 def proposed(peer: Peer, tool: str, **arguments: Any) -> Message:
     """What is told of a change that waits for its user."""
     confirm = peer.call(tool, **arguments)["structuredContent"]["confirm"]

@@ -18,7 +18,7 @@ from demo_project.flights.models import Flight
 from mcp_django import Approval
 from mcp_django.bridge.declared.consent import Level, Needs, needs_of
 from mcp_django.models import AccessToken, Change, Decision, Tool
-from tests.bridge.writes.clicking import Browser, proposed, said, state_of
+from tests.bridge.writes.clicking import Browser, approve, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
 from tests.support.asking import DirectPeer
 from tests.support.data import Users, make_staff
@@ -56,12 +56,6 @@ def propose(writer: Writer, notes: str = "fog", key: str = "1", **values: Any) -
     found = writer.confirmed("update_record", model=FLIGHT, id=key, values={"notes": notes, **values})
     assert found["status"] == "pending", found
     return str(found["change"])
-
-
-def approve(who: Any, key: str) -> list[str]:
-    """Look at the change and approve it. What the admin says then."""
-    browser = who if isinstance(who, Browser) else Browser(who)
-    return said(browser.decide(key, "approve", digest=browser.digest(key)))
 
 
 def digest_for(who: Any, key: str) -> str:

@@ -16,6 +16,7 @@ from django.test.utils import isolate_apps
 
 from mcp_django.bridge.declared import secrets
 from mcp_django.test import MCPClient
+from tests.bridge.writes.clicking import approve
 from tests.bridge.writes.conftest import Writer, errors_of
 from tests.bridge.writes.hiding import HIDDEN, PartForm, declare_hiding
 from tests.shop.models import Keepsake, Locker, Part, Person, Product, Supplier, Tag, Visit, Warranty
@@ -278,7 +279,7 @@ def test_who_may_change_users_makes_nobody_mightier_by_an_agent(
 
 
 def test_what_the_project_names_is_written_of_a_user_as_far_as_the_admin_shows_it(
-    clerk: Writer, declared: Declared
+    clerk: Writer, declared: Declared, users: Users, transactional_db: None
 ) -> None:
     class Careful(UserAdmin):  # type: ignore[type-arg]
         def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
@@ -289,7 +290,9 @@ def test_what_the_project_names_is_written_of_a_user_as_far_as_the_admin_shows_i
     bob = User.objects.create_user("bob")
     about = {"model": "auth.user", "id": str(bob.pk)}
 
-    clerk.confirmed("update_record", **about, values={"is_staff": True})
+    # What gives rights is approved by somebody else.
+    waits = clerk.confirmed("update_record", **about, values={"is_staff": True})["change"]
+    assert approve(users.admin, waits) == ["The change was made."]
     hidden = ("is_superuser", "user_permissions", "is_active")
     told = {name: clerk.told("update_record", **about, values={name: RIGHTS[name]}) for name in hidden}
 
