@@ -174,7 +174,7 @@ def test_of_two_changes_of_one_row_at_the_same_time_the_second_is_refused(
     first, second = previewed(root), previewed(other, status="delayed")
     reached = threading.Event()
     # On SQLite the first one holds the only lock, for which the second one waits earlier.
-    owner, name = (change_rows, "planned") if connection.vendor == "sqlite" else (Run, "_write")
+    owner, name = (change_rows, "store") if connection.vendor == "sqlite" else (Run, "_write")
     proceed = getattr(owner, name)
 
     def reach(*args: Any, **kwargs: Any) -> Any:
