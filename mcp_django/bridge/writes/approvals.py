@@ -161,8 +161,8 @@ def check_candidates(exchange: Exchange, change: Change, needs: Needs) -> None:
     asked = islice(candidates(change), _MOST_ASKED)
     if all(why_not(exchange.request, user, change, needs, exchange.site) for user in asked):
         raise ToolError(
-            f"Other people must approve this, and there is nobody who may: {who(change)}. Nothing was changed. Tell "
-            "the user to ask an administrator."
+            f"Other people must approve this, and nobody can: it takes {who(change)}. Nothing was changed. Tell the "
+            "user to ask an administrator."
         )
 
 

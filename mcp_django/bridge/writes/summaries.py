@@ -67,18 +67,18 @@ def _texts(lines: Sequence[Line]) -> Iterator[str]:
     for model, of_model in groupby(deleted, key=lambda line: line.model):
         rows = list(of_model)
         if len(rows) == 1:
-            yield f"Delete 1 {_noun(model, 1)}: {_who(rows[0])}"
+            yield f"Delete 1 {_noun(model, 1)}: {who(rows[0])}"
         else:
             yield f"Delete {len(rows)} {_noun(model, len(rows))}:"
-            yield from (f"- {_who(row)}" for row in rows)
+            yield from (f"- {who(row)}" for row in rows)
     for change, title in _TITLES.items():
         counted = [line for line in lines if line.change == change]
         if counted:
             yield from ("", title, *(f"- {line.count} {_noun(line.model, line.count)}" for line in counted))
     rest = [line for line in lines if line.change in ("create", "update")]
-    for (change, model, *_), of_row in groupby(rest, key=lambda line: (line.change, line.model, line.key, line.row)):
+    for _, of_row in groupby(rest, key=place_of):
         values = list(of_row)
-        yield from ("", f"{_VERBS[change]} {_noun(model, 1)}{_which(values[0])}:")
+        yield from ("", f"{title_of(values[0])}:")
         yield from (f"- {_value(line)}" for line in values if line.column)
 
 
@@ -89,13 +89,24 @@ def _noun(label: str, count: int) -> str:
     return printable(str(meta.verbose_name if count == 1 else meta.verbose_name_plural))
 
 
-def _who(line: Line) -> str:
+def place_of(line: Line) -> tuple[str, str, str, int]:
+    """Names what is done to one row: the lines of its values have it in common."""
+    return line.change, line.model, line.key, line.row
+
+
+def title_of(line: Line) -> str:
+    """What is done to a row, without its values."""
+    return f"{_VERBS[line.change]} {_noun(line.model, 1)}{_which(line)}"
+
+
+def who(line: Line) -> str:
+    """A row by its key and its name."""
     key = quoted(line.key, ",")
     return exact(f"{key}, {line.name}" if line.name else key)
 
 
 def _which(line: Line) -> str:
-    return f" {_who(line)}" if line.key else ""
+    return f" {who(line)}" if line.key else ""
 
 
 def _value(line: Line) -> str:

@@ -183,7 +183,10 @@ class ChangeAdmin(FilteredAdmin):
                 if choice is not None and (digest or choice == "reject"):
                     decide(request, change, choice, digest, request.POST.get("note", ""))
             return None
-        shown = [{"change": one, "what": self.what(one), **deciding.shown(request, one)} for one in found]
+        shown = [
+            {"change": one, "what": self.what(one), "why": printable(one.reason), **deciding.shown(request, one)}
+            for one in found
+        ]
         return self.page(
             request, "change/several", title=_("Several changes by agents"), shown=shown, action=action,
             more=max(0, queryset.count() - _SEVERAL), rejects="reject" in choices,

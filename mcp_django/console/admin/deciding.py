@@ -138,19 +138,16 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
     """What a change does, in words, as the parts that a template shows."""
     found: JSON = {"diffs": [], "rows": [], "notes": [], "deleted": [], "unlinked": []}
-    for (change, *_place), group in groupby(lines, key=lambda one: (one.change, one.model, one.key, one.row)):
+    for (change, *_rest), group in groupby(lines, key=summaries.place_of):
         of_row = list(group)
-        first = of_row[0]
-        if first.count:
+        if of_row[0].count:
             found[change] += [(one.model, one.count) for one in of_row]
-            continue
-        values = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
-        diff = [one for one in values if one["field"]]
-        title = exact(" ".join(filter(None, [first.change, first.model, first.key, first.name])))
-        if diff:
-            found["diffs"].append({"title": title, "diff": diff})
+        elif change == "delete":
+            found["rows"].append(summaries.who(of_row[0]))
         else:
-            found["rows" if change == "delete" else "diffs"].append(title if change == "delete" else {"title": title})
+            diff = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
+            title = summaries.title_of(of_row[0])
+            found["diffs"].append({"title": title, "diff": [one for one in diff if one["field"]]})
     return found
 
 

@@ -186,7 +186,7 @@ def test_where_nobody_could_approve_it_is_refused_at_once(approved: None, ops: W
         confirm=ops.ask("update_record", model=FLIGHT, id="1", values={"notes": "fog"})["confirm"],
     )  # fmt: skip
 
-    assert "there is nobody who may" in refusal and not Change.objects.exists()
+    assert "nobody can: it takes" in refusal and not Change.objects.exists()
 
 
 def test_a_change_of_rights_always_needs_others(users: Users, declared: Declared, root: Writer) -> None:
