@@ -24,6 +24,8 @@ INSTALLED_APPS = [
     "tests.shop",
     "tests.bridge.writes.lab",
 ]
+if VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 if VERSION >= (6, 0):  # Before that, fields of PostgreSQL need it only for lookups that we do not use.
     INSTALLED_APPS.insert(0, "django.contrib.postgres")
 _TASKS = "django.tasks" if find_spec("django.tasks") else "django_tasks"  # In Django itself from 6.0 on.

@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.mail import EmailMessage
+from django.db.models import Q
 from django.utils import timezone, translation
 from django.utils.translation import gettext, ngettext
-from pydantic_core import from_json
 
-from mcp_django.bridge.callers import request_from
-from mcp_django.bridge.declared.consent import Level, Needs
-from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.writes import approvals, change_rows, outcomes
 from mcp_django.bridge.writes.run import StaleView
-from mcp_django.models import Change, DueRun
+from mcp_django.exchange.requests import from_settings
+from mcp_django.models import Change, Decision, DueRun
 from mcp_django.protocol.names import client_name, printable
 from mcp_django.server import waiting_changes
 
@@ -71,7 +70,10 @@ def expire() -> int:
 def go_on() -> int:
     """Make the changes that have all votes they need, and whose run is gone: it has written nothing."""
     now = timezone.now()
-    left = Change.objects.filter(state=Change.State.WRITING, lease_until__lte=now, expires_at__gt=now)
+    gone = Q(state=Change.State.WRITING, lease_until__lte=now)
+    # A process may have died between the last vote and the claim.
+    voted = Q(state=Change.State.WAITING, pk__in=Decision.objects.values("change"))
+    left = Change.objects.filter(gone | voted, expires_at__gt=now)
     made = 0
     for change in left.order_by("created_at", "pk")[:_AT_ONCE]:
         if not outcomes.waits(change) or approvals.level_of(change) is not Level.APPROVE:
@@ -98,7 +100,7 @@ def write_to_people() -> int:
     """
     now = timezone.now()
     waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=now)
-    if waiting.filter(told_at__gt=now - _PAUSE).exists():
+    if Change.objects.filter(told_at__gt=now - _PAUSE).exists():
         return 0
     untold = list(waiting.filter(told_at=None).order_by("created_at", "pk")[:_AT_ONCE])
     of_people: dict[Any, list[Change]] = defaultdict(list)
@@ -114,19 +116,13 @@ def _people(change: Change) -> list[Any]:
     """Whom the change waits for: its user, or those who may approve it."""
     if approvals.level_of(change) is not Level.APPROVE:
         return [] if change.user is None else [change.user]
-    site = next((one for one in all_sites() if one.name == change.site), None)
-    if site is None:
+    try:
+        return waiting_changes.approvers(change, _MOST_WRITTEN_TO)
+    except (change_rows.NotWaiting, waiting_changes.CannotApply):
         return []
-    request = request_from(from_json(change.origin))
-    needs = Needs(Level.APPROVE, change.needs.get("count", 1), approvals.permissions_in(change))
-    found = []
-    with site.in_context(request):
-        for user in approvals.candidates(change):
-            if not approvals.why_not(request, user, change, needs, site):
-                found.append(user)
-            if len(found) >= _MOST_WRITTEN_TO:
-                break
-    return found
+    except Exception:
+        logger.exception("It could not be found out who may approve the change %s", change.pk)
+        return []
 
 
 def _write(user: Any, changes: list[Change]) -> int:
@@ -140,7 +136,8 @@ def _write(user: Any, changes: list[Change]) -> int:
         by = Counter((one.model, printable(one.client_name or client_name(one.token_name))) for one in changes)
         lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
                  for (model, agent), count in by.items()]  # fmt: skip
-        url = outcomes.url_of(request_from(from_json(changes[0].origin)))
+        # The host is the project's own: that of the request was the agent's to choose.
+        url = outcomes.url_of(from_settings())
         text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", url or ""]).rstrip() + "\n"
     try:
         return int(EmailMessage(title, text, to=[address]).send())

@@ -8,10 +8,11 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
@@ -20,14 +21,12 @@ from pydantic_core import from_json
 
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
-from mcp_django.bridge.declared.consent import Needs
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.writes import applying, outcomes
-from mcp_django.bridge.writes.approvals import NotApproved
+from mcp_django.bridge.writes import applying, approvals, outcomes
+from mcp_django.bridge.writes.approvals import NotApproved, Seen
 from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.effects import Effect
 from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
@@ -91,16 +90,31 @@ class Shown:
     #: For the user of its agent: the preview, with names beside keys and labels for choices, and ``deleted_rows`` by
     #: their names.
     preview: JSON
-    #: What it does, for others to be told by the policy for them.
-    effects: Sequence[Effect]
-    needs: Needs
     #: What a click on it brings back.
     digest: str
+    #: As somebody else sees it; None where nobody was named.
+    seen: Seen | None = None
 
 
-def shown(change: Change) -> Shown:
-    """What a change that waits would do now. Raises CannotApply and NotWaiting."""
-    return _below_middleware(partial(_as_its_agent, change, _show, is_call=False))
+def shown(change: Change, viewer: Any = None) -> Shown:
+    """What a change that waits would do now, also as a ``viewer`` sees it. Raises CannotApply and NotWaiting."""
+    return _below_middleware(partial(_as_its_agent, change, partial(_show, viewer=viewer), is_call=False))
+
+
+def approvers(change: Change, most: int) -> list[Any]:
+    """People who may approve a change that waits, at most so many. Raises CannotApply and NotWaiting."""
+
+    def find(exchange: Exchange, change: Change) -> list[Any]:
+        proposed = applying.propose_waiting(exchange, change)
+        needs, parts = proposed.needs, proposed.parts
+        may = (
+            one
+            for one in approvals.candidates(change)
+            if not approvals.why_not(approvals.rights_of(exchange.request, one, exchange.site), change, needs, parts)
+        )
+        return list(islice(may, most))
+
+    return _below_middleware(partial(_as_its_agent, change, find, is_call=False))
 
 
 def apply(change: Change, digest: str) -> JSON:
@@ -116,9 +130,10 @@ def _below_middleware(run: Callable[[Callable[[], None]], T]) -> T:
         raise CannotApply(_BUSY) from None
 
 
-def _show(exchange: Exchange, change: Change) -> Shown:
+def _show(exchange: Exchange, change: Change, viewer: Any) -> Shown:
     proposed = applying.propose_waiting(exchange, change)
-    return Shown(proposed.for_person(), proposed.effects(), proposed.needs, applying.shown_as(proposed))
+    seen = None if viewer is None else approvals.seen_by(exchange, change, proposed, viewer)
+    return Shown(proposed.for_person(), applying.shown_as(change, proposed), seen)
 
 
 def _as_its_agent(

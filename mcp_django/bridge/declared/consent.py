@@ -111,6 +111,8 @@ class Needs:
     #: The names of the rules that say so.
     rules: tuple[str, ...] = ()
     expires: timedelta | None = None
+    #: The functions that any of the declared approvals names, also where its rule says no.
+    functions: tuple[By, ...] = ()
 
     def __or__(self, other: Needs) -> Needs:
         """What both need: the stricter of each."""
@@ -121,6 +123,7 @@ class Needs:
             tuple(dict.fromkeys([*self.by, *other.by])),
             tuple(dict.fromkeys([*self.rules, *other.rules])),
             min(ends, default=None),
+            tuple(dict.fromkeys([*self.functions, *other.functions])),
         )
 
 
@@ -136,11 +139,12 @@ def needs_of(consent: Any, otherwise: Any, considered: Callable[[], Iterable[Con
     if not isinstance(consent, Approval):
         level = Level.named(consent)
         return APPROVED if level is Level.APPROVE else Needs(level)
-    rules = () if consent.when is None else (name_of(consent.when),)
+    by: tuple[By, ...] = (consent.by,) if consent.by else ()
+    functions = tuple(one for one in by if callable(one))
     if consent.when is not None and not _applies(consent.when, considered):
-        return needs_of(otherwise, otherwise, considered)
-    by = () if not consent.by else (consent.by,)
-    return Needs(Level.APPROVE, max(1, consent.count), by, rules, consent.expires)
+        return needs_of(otherwise, otherwise, considered) | Needs(functions=functions)
+    rules = () if consent.when is None else (name_of(consent.when),)
+    return Needs(Level.APPROVE, max(1, consent.count), by, rules, consent.expires, functions)
 
 
 def _applies(when: Callable[[Considered], bool], considered: Callable[[], Iterable[Considered]]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -98,6 +99,10 @@ class Proposed(Protocol):
 
     def effects(self) -> list[Effect]: ...
 
+    @property
+    def parts(self) -> list[Effect]:
+        """The rows that are written, without values."""
+
     def for_person(self) -> JSON: ...
 
     def apply(self, by: str) -> JSON: ...
@@ -160,7 +165,7 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
         planned = change_rows.planned(exchange, proposed, arguments, lines, waits=must_wait)
         planned.needs, planned.persons = approvals.stored(needs), approvals.persons_of(exchange)
         if must_wait:
-            _check_can_wait(exchange, planned, needs, arguments)
+            _check_can_wait(exchange, planned, proposed, needs, arguments)
         known = change_rows.store(planned)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
@@ -169,8 +174,13 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
         is_mine = known is not None
     if known is not None and is_mine:
         claimed = known
-        with suppress(change_rows.Overtaken):
-            return Run(exchange, claimed, lambda: _agreed(exchange, claimed, check()), has_waited=False).write()
+        # One that waited, and whose run died, has its arguments: with it the votes would go.
+        run = Run(exchange, claimed, lambda: _agreed(exchange, claimed, check()), has_waited=bool(claimed.arguments))
+        try:
+            with suppress(change_rows.Overtaken):
+                return run.write()
+        except NotApproved:
+            return answer_of(exchange, change_rows.again(claimed) or claimed)
     # Another call with the same token was faster.
     known = _confirmed(exchange, operation, arguments)
     if known is None:
@@ -187,7 +197,7 @@ def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
 
     def check() -> Proposed:
         proposed = propose(exchange, operation, arguments)
-        if shown_as(proposed) != shown:
+        if shown_as(waiting, proposed) != shown:
             raise StaleView
         needs = proposed.needs
         if needs.level > approvals.level_of(waiting):
@@ -222,16 +232,18 @@ def _agreed(exchange: Exchange, known: Change, proposed: Proposed) -> Proposed:
     if needs.level > level:
         raise ToolError(_MORE)
     if level is Level.APPROVE:
-        approvals.check(exchange, known, needs, shown_as(proposed))
+        approvals.check(exchange, known, proposed, shown_as(known, proposed))
     return proposed
 
 
-def shown_as(proposed: Proposed) -> str:
-    """Names a change and the rows that it is for, as a page shows both.
+def shown_as(change: Change, proposed: Proposed) -> str:
+    """Names a change and the rows that it is for, as a page shows both; for other people, with all that it does.
 
     It is keyed: otherwise anybody who sees it could find out the hidden values of a row by trying them.
     """
-    text = digest([proposed.arguments, proposed.state])
+    is_voted_for = approvals.level_of(change) is Level.APPROVE
+    effects = [asdict(one) for one in proposed.effects()] if is_voted_for else []
+    text = digest([proposed.arguments, proposed.state, *effects])
     return salted_hmac("mcp_django.writes.shown", text, algorithm="sha256").hexdigest()
 
 
@@ -288,7 +300,7 @@ def _question(lines: Sequence[Line], reason: str | None) -> str:
     return question_of(lines) + why
 
 
-def _check_can_wait(exchange: Exchange, planned: Change, needs: Needs, arguments: JSON) -> None:
+def _check_can_wait(exchange: Exchange, planned: Change, proposed: Proposed, needs: Needs, arguments: JSON) -> None:
     """Raises ToolError where nobody could agree later either, and LimitExceeded where too many changes wait."""
     is_asked = needs.level is Level.ASK
     who = "The user must agree. That cannot be asked here, and" if is_asked else "Other people must approve this, and"
@@ -298,6 +310,6 @@ def _check_can_wait(exchange: Exchange, planned: Change, needs: Needs, arguments
     if len(encode(arguments)) > _MAX_KEPT_BYTES:
         raise ToolError(f"{who} this is too large to wait. Nothing was changed.")
     if not is_asked:
-        approvals.check_candidates(exchange, planned, needs)
+        approvals.check_candidates(exchange, planned, proposed)
         if needs.expires is not None:
             planned.expires_at = planned.created_at + needs.expires

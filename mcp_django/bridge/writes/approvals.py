@@ -8,10 +8,13 @@ writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth import get_backends, get_user_model
+from django.apps import apps
+from django.contrib.auth import get_backends, get_permission_codename, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission
 from django.core.exceptions import FieldDoesNotExist
@@ -25,8 +28,12 @@ from mcp_django.access.user_permissions import are_in_tables
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.declared.consent import GROUP, Level, Needs, name_of
 from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.writes import access, change_rows
+from mcp_django.bridge.resources.reading.rows import of_key
+from mcp_django.bridge.writes import access, change_rows, effects
 from mcp_django.bridge.writes.change_rows import NotWaiting
+from mcp_django.bridge.writes.effects import Effect
+from mcp_django.bridge.writes.summaries import OTHERS
+from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.scopes import SCOPES, expand
@@ -35,6 +42,8 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.consent import By
+    from mcp_django.bridge.writes.applying import Proposed
+    from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.exchange.site import Site
@@ -78,7 +87,7 @@ def who(change: Change) -> str:
 
 def told(change: Change) -> JSON:
     """What the change needs, for its agent."""
-    return {"approvals": change.needs.get("count", 1), "given": len(_votes(change)), "by": who(change)}
+    return {"approvals": change.needs.get("count", 1), "given": len(_latest(change)), "by": who(change)}
 
 
 def persons_of(exchange: Exchange) -> JSON:
@@ -105,25 +114,66 @@ def _email(user: Any) -> str:
 # Who may decide.
 
 
-def why_not(request: MCPRequest, user: Any, change: Change, needs: Needs, site: Site) -> str:
-    """Why the user may not approve the change; empty if nothing speaks against it. What it holds is not looked at.
+def merged(change: Change, needs: Needs) -> Needs:
+    """What a change needs now, and no less than what it needed when it was proposed."""
+    known = change.needs
+    functions = {name_of(one): one for one in needs.functions if callable(one)}
+    before: list[By] = []
+    for text in known.get("by", ()):
+        is_function = "." not in text and not text.startswith(GROUP)
+        # A function that is declared no more lets nobody approve.
+        before.append(functions.get(text, _nobody) if is_function else text)
+    return needs | Needs(level_of(change), known.get("count", 1), tuple(before))
 
-    ``request`` is any of the site's: the project's hooks are asked with a copy of it, as of that user.
+
+def _nobody(user: Any, change: Change) -> bool:
+    return False
+
+
+def why_not(rights: Rights, change: Change, needs: Needs, parts: Sequence[Effect]) -> str:
+    """Why a person, by these ``rights``, may not approve the change; empty if nothing speaks against it.
+
+    ``parts``: the rows that it writes.
     """
+    user: Any = rights.request.user
     if not (user.is_active and getattr(user, "is_staff", False) and user.has_perm(PERMISSION)):
         return gettext("You may not approve changes by agents.")
     if _stands_behind(user, change):
         return gettext("You stand behind this change: your agent, your token or your account proposes it.")
-    joined = getattr(user, "date_joined", None)
-    if joined is not None and joined > change.created_at:
+    if _is_younger(user, change):
         return gettext("Your account is younger than this change.")
-    if not all(_is_named(by, user, change) for by in needs.by):
+    if not all(_is_named(by, user, change) for by in merged(change, needs).by):
         return gettext("Its rule names other people to approve it: %(who)s.") % {"who": who(change)}
-    rights = rights_of(request, user, site).of_label(change.model)
-    operation: Any = change.operation
-    if rights is None or not access.may_write(rights, operation):
+    if not all(_may_do(rights, part, user, change) for part in parts):
         return gettext("You may not do this yourself, so you may not approve it either.")
     return ""
+
+
+def _is_younger(user: Any, change: Change) -> bool:
+    joined = getattr(user, "date_joined", None)
+    if isinstance(joined, datetime):
+        return joined > change.created_at
+    return isinstance(joined, date) and joined > change.created_at.date()
+
+
+def _may_do(rights: Rights, part: Effect, user: Any, change: Change) -> bool:
+    """Whether the user may do to a row what the change does; of a row that the user does not see, in general."""
+    if part.count:
+        return True
+    operation: Any = part.change
+    if part.inline:
+        opts = apps.get_model(part.model)._meta
+        codename = get_permission_codename(access.VERBS[operation], opts)
+        return bool(opts.auto_created) or bool(user.has_perm(f"{opts.app_label}.{codename}"))
+    main = rights.of_label(change.model)
+    if main is None or not access.may_write(main, operation):
+        return False
+    found = of_key(main, part.key) if part.key else None
+    row = None if found is None else found[1].first()
+    hook = access.HOOKS[operation]
+    return row is None or call_hook(
+        lambda: bool(getattr(access.admin_of(main), hook)(main.rights.request, row)), False, main.model_mcp, hook
+    )
 
 
 def _stands_behind(user: Any, change: Change) -> bool:
@@ -139,7 +189,7 @@ def _stands_behind(user: Any, change: Change) -> bool:
 
 def _is_named(by: By, user: Any, change: Change) -> bool:
     if not isinstance(by, str):
-        return bool(by(user, change))
+        return call_hook(lambda: bool(by(user, change)), False, name_of(by))
     if by.startswith(GROUP):
         groups = getattr(user, "groups", None)
         return groups is not None and bool(groups.filter(name=by.removeprefix(GROUP)).exists())
@@ -154,16 +204,42 @@ def rights_of(request: MCPRequest, user: Any, site: Site) -> Rights:
     return rights
 
 
-def check_candidates(exchange: Exchange, change: Change, needs: Needs) -> None:
+def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> None:
     """Raises ToolError where nobody could approve the change."""
     if not can_own(exchange.principal) or exchange.principal.user.pk is None:
         raise ToolError("Other people must approve this, and a caller without a user cannot propose it.")
-    asked = islice(candidates(change), _MOST_ASKED)
-    if all(why_not(exchange.request, user, change, needs, exchange.site) for user in asked):
+    if any(one.model == OTHERS for one in proposed.effects()):
+        raise ToolError(
+            "Other people must approve this, and more goes with it than you may see, which nobody could approve "
+            "unseen. Nothing was changed. Let a person do it in the admin."
+        )
+    needs, parts = proposed.needs, proposed.parts
+    asked = (rights_of(exchange.request, one, exchange.site) for one in islice(candidates(change), _MOST_ASKED))
+    if all(why_not(rights, change, needs, parts) for rights in asked):
         raise ToolError(
             f"Other people must approve this, and nobody can: it takes {who(change)}. Nothing was changed. Tell the "
             "user to ask an administrator."
         )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A change as somebody sees it who may approve it."""
+
+    lines: Sequence[Line]
+    #: How much of it is hidden from this person.
+    hidden: int
+    #: Why this person may not decide; empty where nothing speaks against it.
+    why_not: str
+
+
+def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any) -> Seen:
+    """What somebody else than its user sees of a change, in the tenant in which it was proposed."""
+    every = proposed.effects()
+    rights = rights_of(exchange.request, viewer, exchange.site)
+    seen, hidden = effects.seen_by(rights, every)
+    why = why_not(rights, change, proposed.needs, every)
+    return Seen(effects.lines_of(seen), hidden, why)
 
 
 def candidates(change: Change) -> Iterable[Any]:
@@ -190,7 +266,7 @@ def candidates(change: Change) -> Iterable[Any]:
 def vote(change: Change, user: Any, verdict: str, digest: str, comment: str) -> None:
     """Record the vote of a person for what the digest names. Raises NotWaiting where the change waits no more.
 
-    A person has one vote, and the last one counts. The caller has asked ``why_not``.
+    A person has one vote, and the last one counts. One that rejects ends the change. The caller has asked ``why_not``.
     """
     alias = change_rows.alias()
     with transaction.atomic(using=alias):
@@ -202,13 +278,21 @@ def vote(change: Change, user: Any, verdict: str, digest: str, comment: str) -> 
              "at": timezone.now()},
             change=change, user=user,
         )  # fmt: skip
+        if verdict == Verdict.REJECT and not change_rows.reject(change, comment):
+            raise NotWaiting
 
 
 def _votes(change: Change, digest: str | None = None) -> Sequence[Decision]:
-    """The votes for a change, or those for what the digest names."""
+    """The votes for a change, or those for what the digest names, in their order."""
     shown = Q() if digest is None else Q(digest=digest)
     known = Decision.objects.using(change_rows.alias()).filter(shown, change=change, verdict=Verdict.APPROVE)
-    return list(known.exclude(user=None).select_related("user"))
+    return list(known.exclude(user=None).select_related("user").order_by("at", "pk"))
+
+
+def _latest(change: Change) -> Sequence[Decision]:
+    """The votes for what the last one was for: earlier ones, for other states of the rows, do not count."""
+    found = _votes(change)
+    return [one for one in found if one.digest == found[-1].digest]
 
 
 def has_enough(change: Change, digest: str) -> bool:
@@ -217,33 +301,30 @@ def has_enough(change: Change, digest: str) -> bool:
     return len(_votes(change, digest)) >= needed
 
 
-def counted(request: MCPRequest, change: Change, needs: Needs, site: Site, digest: str) -> list[Decision]:
-    """The votes that count: for what the digest names, of people who may decide now."""
-    return [one for one in _votes(change, digest) if not why_not(request, one.user, change, needs, site)]
+def check(exchange: Exchange, change: Change, proposed: Proposed, digest: str) -> None:
+    """Raises NotApproved where the change lacks votes: those that it needs now, and those that it needed before.
 
-
-def check(exchange: Exchange, change: Change, needs: Needs, digest: str) -> None:
-    """Raises NotApproved where the change lacks votes: those that it needs now, and those that it needed before."""
-    before = Needs(level_of(change), change.needs.get("count", 1), permissions_in(change))
-    found = needs | before
-    if len(counted(exchange.request, change, found, exchange.site, digest)) < found.count:
+    A vote counts of somebody who may do the same now, and sees the rows.
+    """
+    needs, parts = merged(change, proposed.needs), proposed.parts
+    counted = 0
+    for one in _votes(change, digest):
+        rights = rights_of(exchange.request, one.user, exchange.site)
+        sees = all(effects.rights_on(rights, part, parts[0]) is not None for part in parts)
+        counted += sees and not why_not(rights, change, needs, parts)
+    if counted < needs.count:
         raise NotApproved
-
-
-def permissions_in(change: Change) -> tuple[str, ...]:
-    """The permissions and groups that were to approve it. A function is asked as long as it is declared."""
-    return tuple(one for one in change.needs.get("by", ()) if "." in one or one.startswith(GROUP))
 
 
 def named(change: Change) -> str:
     """Who has approved the change, in words for the history of its records; empty where nobody had to."""
-    people = [one.user_name for one in _votes(change)] if level_of(change) is Level.APPROVE else []
+    people = [one.user_name for one in _latest(change)] if level_of(change) is Level.APPROVE else []
     return f", approved by {', '.join(people)}" if people else ""
 
 
 def progress(change: Change) -> str:
     """How many have agreed, in words."""
-    count, given = change.needs.get("count", 1), len(_votes(change))
+    count, given = change.needs.get("count", 1), len(_latest(change))
     needed = ngettext("%(count)d person must approve", "%(count)d people must approve", count) % {"count": count}
     agreed = ngettext("%(given)d has agreed", "%(given)d have agreed", given) % {"given": given}
     return f"{needed} · {agreed}"

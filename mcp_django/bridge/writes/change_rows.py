@@ -245,8 +245,9 @@ def wait_again(change: Change) -> None:
 
 def need_more(change: Change, needs: JSON) -> None:
     """Let a change that waits need more than it did when it was proposed, by a rule of the project."""
-    change.needs = needs
-    known(change).update(needs=needs)
+    change.needs, change.told_at = needs, None
+    if known(change).update(needs=needs, told_at=None):
+        tell(change)
 
 
 def reject(change: Change, note: str, *, is_withdrawn: bool = False) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models, router
 from django.http import Http404, QueryDict
 
-from mcp_django.bridge.declared.consent import Considered
+from mcp_django.bridge.declared.consent import Considered, Level, Needs
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
@@ -34,7 +34,6 @@ from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
-    from mcp_django.bridge.declared.consent import Needs
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
@@ -79,13 +78,32 @@ class Deletion:
 
     @property
     def needs(self) -> Needs:
-        return access.needs_of(self.rights, self.operation, self._considered)
+        considered = partial(self._considered, self.rights, self.objects)
+        return access.needs_of(self.rights, self.operation, considered) | self.needs_of_cascade()
 
-    def _considered(self) -> Iterator[Considered]:
+    def needs_of_cascade(self) -> Needs:
+        """What is needed for the rows that are deleted with them, where that is the approval of other people."""
+        by_model: dict[Any, list[models.Model]] = {}
+        for one in self._deleted:
+            by_model.setdefault(type(one), []).append(one)
+        found = Needs()
+        for model, objects in by_model.items():
+            rights = self.rights.rights.of_model(model)
+            if rights is None:
+                continue
+            needs = access.needs_of(rights, self.operation, partial(self._considered, rights, objects))
+            found |= needs if needs.level is Level.APPROVE else Needs()
+        return found
+
+    def _considered(self, rights: ModelRights, objects: Iterable[models.Model]) -> Iterator[Considered]:
         principal = self.request.mcp.principal
-        for one in self.objects:
-            before = states.readable(self.rights, states.values_of(one))
+        for one in objects:
+            before = states.readable(rights, states.values_of(one))
             yield Considered(self.operation, self.row_count, before, {}, principal.user, principal.lineage)
+
+    @property
+    def parts(self) -> list[Effect]:
+        return [Effect("delete", self.rights.label, str(key)) for key in self.keys]
 
     @property
     def row_count(self) -> int:
@@ -127,8 +145,7 @@ class Deletion:
 
     def effects(self) -> list[Effect]:
         """What is deleted, and what goes with it."""
-        label = self.rights.label
-        found = [Effect("delete", label, str(key)) for key in self.keys]
+        label, found = self.rights.label, self.parts
         deleted = self._seen(self._deleted)
         deleted[label] = deleted.get(label, 0) - len(self.keys)
         for change, counts in (("deleted", deleted), ("unlinked", self._seen(self._unlinked))):

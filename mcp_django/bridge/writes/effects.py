@@ -78,12 +78,13 @@ def _lines(effect: Effect, rights: ModelRights, name: str) -> list[tuple[int, Li
 def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[tuple[Effect, ModelRights]], int]:
     """Those of the effects that the viewer may see, with the rights that tell them, and how much is hidden.
 
-    A hidden value counts as one, and so does a row without values, and a number of rows.
+    The first one is about the record itself. A hidden value counts as one, and so does a row without values, and a
+    number of rows.
     """
     found: list[tuple[Effect, ModelRights]] = []
     hidden = 0
     for effect in effects:
-        rights = _rights_on(viewer, effect, effects[0].model)
+        rights = rights_on(viewer, effect, effects[0])
         if rights is None:
             hidden += max(1, len(effect.diff))
             continue
@@ -93,14 +94,24 @@ def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[tuple[Effec
     return found, hidden
 
 
-def _rights_on(viewer: Rights, effect: Effect, main: str) -> ModelRights | None:
-    """What the viewer may read of the row that is changed; None where that is nothing."""
-    rights = viewer.of_label(main if effect.inline else effect.model)
-    if rights is not None and effect.inline:
-        relation = rights.relations.get(effect.inline)
-        rights = None if relation is None else relation.related
-    if rights is None or not effect.key:
+def rights_on(viewer: Rights, effect: Effect, main: Effect) -> ModelRights | None:
+    """What the viewer may read of the row that is changed; None where that is nothing.
+
+    Rows of inlines are seen with the record ``main`` that they stand on. Whether a new record would be seen by somebody
+    who sees some of them is not known, so it is not.
+    """
+    if not effect.inline:
+        return _of_row(viewer.of_label(effect.model), effect)
+    record = _of_row(viewer.of_label(main.model), main)
+    relation = None if record is None else record.relations.get(effect.inline)
+    return None if relation is None else _of_row(relation.related, effect)
+
+
+def _of_row(rights: ModelRights | None, effect: Effect) -> ModelRights | None:
+    if rights is None or effect.count:
         return rights
+    if not effect.key:
+        return None if rights.scoped and not effect.inline else rights
     found = of_key(rights, effect.key)
     return found[0] if found is not None and found[1].exists() else None
 

@@ -106,6 +106,8 @@ class Proposal:
                     return state.rows.get(name, {}).get(place, {})
 
                 found |= inline.needs_of(one.operation, partial(considered, inline.rights, one.operation, values_in))
+            if gone := [one.form.form.instance for one in given if one.is_deleted]:
+                found |= Deletion(inline.rights, gone).needs_of_cascade()
         return found | APPROVED if self._gives_rights else found
 
     @property
@@ -207,7 +209,18 @@ class Proposal:
             return lines_of((one, self._rights_on(one)) for one in self.effects())
         key = "" if self.key is None else str(self.key)
         name = row_names.names_of(self.rights, self.keys).get(key, "")
-        return [Line(self.operation, self.rights.label, key, name), *self._rows_alone()]
+        of_rows = [Line(one.change, one.model, one.key) for one in self.parts if one.inline]
+        return [Line(self.operation, self.rights.label, key, name), *of_rows]
+
+    @property
+    def parts(self) -> list[Effect]:
+        """The rows that it writes, without values: the record first."""
+        found = [Effect(self.operation, self.rights.label, "" if self.key is None else str(self.key))]
+        for name, given in self.given.rows.items():
+            for one in given:
+                key = "" if one.is_new else str(one.form.form.instance.pk)
+                found.append(Effect(one.operation, self.inlines[name].rights.label, key, inline=name))
+        return found
 
     def _rights_on(self, effect: Effect) -> ModelRights:
         return self.inlines[effect.inline].rights if effect.inline else self.rights
@@ -226,14 +239,6 @@ class Proposal:
             label = self.inlines[name].rights.label
             found.append(Effect(change, label, row.get("pk", ""), diff, row=number, inline=name))
         return [*found, *self._gone_with_rows()]
-
-    def _rows_alone(self) -> list[Line]:
-        """The rows of inlines that are given, without their values."""
-        return [
-            Line(one.operation, self.inlines[name].rights.label, "" if one.is_new else str(one.form.form.instance.pk))
-            for name, given in self.given.rows.items()
-            for one in given
-        ]
 
     def _gone_with_rows(self) -> list[Effect]:
         """How many rows go with those of inlines that are deleted, or lose their link."""

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
-from mcp_django.bridge.writes import approvals, change_rows, effects, outcomes, summaries
+from mcp_django.bridge.writes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.writes.approvals import NotApproved
 from mcp_django.bridge.writes.change_rows import NotWaiting
 from mcp_django.bridge.writes.row_names import NOTHING
@@ -40,6 +40,7 @@ _MAX_NOTE = 500
 _MOST_COUNTED = 100
 _NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
 _STALE = _("The records have changed since you opened this page. Look at the change again.")
+_REJECTED = _("The change was rejected. Nothing was changed.")
 _OVER = _("This change does not wait any more.")
 
 
@@ -117,22 +118,23 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     own_site, ours = _site_of(change), from_view(request)
     if len(own_site.persons_of(request)) > 1:
         return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
+    if own_site.remember_key(ours) is None and request.get_host() != from_json(change.origin)["meta"].get("HTTP_HOST"):
+        # Something may choose a tenant by the host.
+        return _Looked(why_not=gettext("Open this page at the host at which the agent works."))
     try:
-        shown = waiting_changes.shown(change)
+        shown = waiting_changes.shown(change, request.user)
     except NotWaiting:
         return None
     except waiting_changes.CannotApply as error:
         return _Looked(problem=_why(error))
-    rights = approvals.rights_of(ours, request.user, own_site)
-    with own_site.call_context(rights.request):
-        why_not = approvals.why_not(ours, request.user, change, shown.needs, own_site)
-        seen, hidden = effects.seen_by(rights, shown.effects)
-        lines = effects.lines_of(seen)
+    if shown.seen is None:
+        return None
+    hidden = shown.seen.hidden
     problem = ngettext(
         "%(count)d value is hidden from you, so you cannot approve the change.",
         "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
     ) % {"count": hidden}  # fmt: skip
-    return _Looked(shown.digest, lines, problem if hidden else "", why_not)
+    return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
 
 
 def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
@@ -203,7 +205,7 @@ def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, no
 
 def _reject(request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
     if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
-        messages.success(request, gettext("The change was rejected. Nothing was changed."))
+        messages.success(request, _REJECTED)
     else:
         messages.warning(request, _OVER)
 
@@ -219,13 +221,15 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
         messages.warning(request, _STALE)
     else:
         verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
+        if not approves:
+            note = note or gettext("%(user)s rejected it.") % {"user": request.user}
         try:
             approvals.vote(change, request.user, verdict, looked.digest, note)
         except NotWaiting:
             messages.warning(request, _OVER)
             return
         if not approves:
-            _reject(request, change, note or gettext("%(user)s rejected it.") % {"user": request.user})
+            messages.success(request, _REJECTED)
         elif approvals.has_enough(change, digest):
             _make(request, change, digest)
         else:
@@ -285,8 +289,11 @@ def _waits_for(user: Any, change: Change) -> bool:
 
 def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:
     """The list of apps of an AdminSite, where ours says how many changes wait for this person."""
-    found = get_app_list(request, app_label)
-    for model in (one for app in found for one in app["models"] if one.get("model") is Change):
+    # A project may have overridden it without the label, which Django gives it for the page of one app alone.
+    found = get_app_list(request) if app_label is None else get_app_list(request, app_label)
+    if not request.user.is_authenticated:
+        return found
+    for model in (one for app in found for one in app.get("models", ()) if one.get("model") is Change):
         count = len(waiting_for(request))
         if count:
             shown = f"{count}+" if count >= _MOST_COUNTED else count

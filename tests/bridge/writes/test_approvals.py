@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import AdminSite, ModelAdmin, TabularInline
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.test import override_settings
 from django.utils import timezone
 
-from demo_project.flights.models import Flight
+from demo_project.flights.models import Disruption, Flight
 from mcp_django import Approval
 from mcp_django.bridge.declared.consent import Level, Needs, needs_of
+from mcp_django.bridge.writes import approvals
 from mcp_django.models import AccessToken, Change, Decision, Tool
 from tests.bridge.writes.clicking import Browser, approve, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
@@ -509,6 +510,164 @@ def test_several_hold_what_the_person_may_decide_alone(
     several(bob, "reject_several", [others, asked], _decided="1", note="No.")
     assert [state_of(key) for key in (others, asked)] == ["rejected", "applied"]
     assert ops.ask("get_change", change=others)["notes"] == ["No."]
+
+
+# What others have tried.
+
+
+def test_a_function_that_a_rule_names_is_asked_though_the_rule_says_no_by_now(
+    flights: Any, declared: Declared, bob: User, ops: Writer
+) -> None:
+    busy = [True]
+    eve = staff("eve")
+
+    def only_eve(user: Any, change: Change) -> bool:
+        return bool(user.username == "eve")
+
+    declared.model(Flight, consent={"update": Approval(when=lambda considered: busy[0], by=only_eve)})
+    key = propose(ops)
+    digest = digest_for(eve, key)
+    busy[0] = False
+
+    assert "Its rule names other people" in said(Browser(bob).decide(key, "approve", digest=digest))[0]
+    assert approve(eve, key) == ["The change was made."]
+
+
+def test_a_function_that_fails_or_is_declared_no_more_lets_nobody_approve(
+    flights: Any, declared: Declared, bob: User, ops: Writer
+) -> None:
+    def fails(user: Any, change: Change) -> bool:
+        if user.username == "bob" and change.pk and Change.objects.filter(pk=change.pk).exists():
+            raise RuntimeError("not today")
+        return True
+
+    consent: Any = {"update": Approval(by=fails)}
+    declared.model(Flight, consent=consent)
+    key = propose(ops)
+
+    assert "Its rule names other people" in text_of(Browser(bob).page(key))
+    consent["update"] = "approve"
+    assert "Its rule names other people" in text_of(Browser(bob).page(key))
+
+
+def test_a_right_that_a_hook_gives_by_the_row_is_asked_with_the_row(
+    bob: User, root: Writer, flights: Any, declared: Declared
+) -> None:
+    class ByRow(ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes"]
+
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or request.user.username != "bob" or obj.pk == 4
+
+    declared.admin(Flight, ByRow)
+    declared.model(Flight, consent={"update": "approve"})
+    staff("eve")
+    keys = [propose(root, key=key) for key in ("1", "4")]
+
+    assert "You may not do this yourself" in text_of(Browser(bob).page(keys[0]))
+    assert approve(bob, keys[1]) == ["The change was made."]
+
+
+class Narrowed(ModelAdmin):  # type: ignore[type-arg]
+    """Bob does not see the first disruption's flight, and so not all flights."""
+
+    def get_queryset(self, request: Any) -> Any:
+        rows = super().get_queryset(request)
+        return rows.exclude(pk=1) if request.user.username == "bob" else rows
+
+
+class Disruptions(TabularInline):  # type: ignore[type-arg]
+    model = Disruption
+    extra = 0
+
+
+def test_new_rows_are_hidden_from_people_who_see_some_rows_only(
+    bob: User, root: Writer, flights: Any, declared: Declared
+) -> None:
+    declared.admin(Flight, type("A", (Narrowed,), {"fields": ["notes"], "inlines": [Disruptions]}))
+    declared.admin(Disruption, type("B", (Narrowed,), {}))
+    declared.model(Flight, consent={"update": "approve"})
+    declared.model(Disruption, consent={"create": "approve"})
+    for codename in ("add_disruption", "view_disruption"):
+        bob.user_permissions.add(Permission.objects.get(codename=codename))
+    staff("eve", *APPROVER, "flights.add_disruption", "flights.view_disruption")
+    row = {"kind": "weather", "note": "unseen text"}
+    arguments: dict[str, Any] = {"model": FLIGHT, "id": "1", "values": {"notes": "fog"}}
+    inline = root.confirmed("update_record", **arguments, rows={"disruptions": [row]})["change"]
+    alone = root.confirmed("create_record", model="flights.disruption", values={"flight": "1", **row})["change"]
+
+    for key in (inline, alone):
+        page = text_of(Browser(bob).page(key))
+        assert "unseen text" not in page and "hidden from you" in page and 'name="_approve"' not in page
+
+
+def test_rows_that_go_with_others_need_what_their_own_deletion_needs(
+    bob: User, root: Writer, flights: Any, declared: Declared
+) -> None:
+    declared.model(Flight, consent={"delete": "preview"})
+    declared.model(Disruption, consent={"delete": "approve"})
+    Disruption.objects.create(flight_id=1, kind="weather")
+    chief = staff("chief", *APPROVER, "flights.delete_flight", "flights.view_disruption")
+
+    alone = root.confirmed("delete_record", model=FLIGHT, ids=["4"])
+    key = root.confirmed("delete_record", model=FLIGHT, ids=["1"])["change"]
+
+    assert (alone["status"], state_of(key)) == ("applied", "waiting")
+    assert approve(chief, key) == ["The change was made."]
+
+
+def test_what_nobody_could_see_whole_is_refused_at_once(
+    bob: User, ops: Writer, flights: Any, declared: Declared
+) -> None:
+    declared.admin(Disruption, type("B", (ModelAdmin,), {"has_view_permission": lambda *args: False}))
+    declared.model(Flight, consent={"delete": "approve"})
+    Disruption.objects.create(flight_id=1, kind="weather")
+    users_agent = Writer(staff("agent", *APPROVER[1:], "flights.delete_flight"))
+    arguments: dict[str, Any] = {"model": FLIGHT, "ids": ["1"]}
+
+    told = users_agent.told("delete_record", **arguments)
+    if "confirm" in told:
+        confirm = users_agent.ask("delete_record", **arguments)["confirm"]
+        told = users_agent.told("delete_record", **arguments, confirm=confirm)
+
+    assert "more goes with it than you may see" in told or "You may not delete all of these" in told
+    assert not Change.objects.exists()
+
+
+def test_a_call_after_a_crash_keeps_the_change_and_its_votes(key: str, bob: User, mute: Peer, users: Users) -> None:
+    """The agent repeats its call with the same token, when a vote has ceased to count."""
+    writer = Writer(users.ops)
+    arguments: dict[str, Any] = {"model": FLIGHT, "id": "4", "values": {"notes": "fog"}}
+    confirm = writer.ask("update_record", **arguments)["confirm"]
+    waits = str(writer.ask("update_record", **arguments, confirm=confirm)["change"])
+    approvals.vote(Change.objects.get(pk=waits), bob, Decision.Verdict.APPROVE, digest_for(bob, waits), "")
+    Change.objects.filter(pk=waits).update(state="writing", run="gone", lease_until=timezone.now())
+    bob.user_permissions.clear()
+
+    again = writer.ask("update_record", **arguments, confirm=confirm)
+
+    assert (again["status"], state_of(waits), Decision.objects.count()) == ("pending", "waiting", 1)
+    assert Flight.objects.get(pk=4).notes == "note 3"
+
+
+def test_an_admin_site_whose_list_of_apps_knows_no_label(key: str, bob: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    from functools import partial
+
+    from django.contrib import admin
+    from django.test import Client
+
+    from mcp_django.console.admin import deciding
+
+    def listed(request: Any) -> Any:
+        return [
+            {"name": "More", "app_label": "more", "app_url": "/more/"},
+            *AdminSite.get_app_list(admin.site, request),
+        ]
+
+    monkeypatch.setattr(admin.site, "get_app_list", partial(deciding.with_number, listed))
+
+    assert "Changes by agents (1)" in text_of(Browser(bob).client.get("/admin/flights/flight/"))
+    assert Client().get("/admin/login/").status_code == 200
 
 
 @pytest.mark.slow
