@@ -26,7 +26,7 @@ from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import Peer, Peers
 
-pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.every_database]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 FLIGHT = "flights.flight"
 APPROVER = ("mcp_django.approve_change", "flights.view_flight", "flights.change_flight", "flights.view_airport",
@@ -81,6 +81,7 @@ def key(approved: None, bob: User, ops: Writer) -> str:
 # What it needs.
 
 
+@pytest.mark.every_database
 def test_a_change_waits_for_somebody_else_who_approves_it(key: str, bob: User, ops: Writer) -> None:
     waits = ops.ask("get_change", change=key)
     assert waits["needs"] == {
@@ -150,6 +151,7 @@ def test_a_rule_that_says_yes_only_when_the_change_is_made_stops_it(
     assert notes_of() == "note 0"
 
 
+@pytest.mark.every_database
 def test_two_people_are_needed_and_each_counts_once(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
     eve = staff("eve")
     declared.model(Flight, consent={"update": Approval(count=2)})
@@ -235,6 +237,7 @@ def test_04_who_made_the_token(approved: None, bob: User, mute: Peer, peers: Pee
     assert approve(eve, key) == ["The change was made."]
 
 
+@pytest.mark.every_database
 def test_07_10_another_account_with_the_address_of_now_or_of_then(
     approved: None, bob: User, users: Users, writer: type[Writer]
 ) -> None:
@@ -311,6 +314,7 @@ def test_12_who_lost_the_right_between_page_and_vote(key: str, bob: User) -> Non
     assert state_of(key) == "waiting" and not Decision.objects.exists()
 
 
+@pytest.mark.every_database
 def test_13_who_lost_the_right_between_vote_and_run(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
     eve = staff("eve")
     declared.model(Flight, consent={"update": Approval(count=2)})
@@ -337,6 +341,7 @@ def test_14_for_another_digest(key: str, bob: User, ops: Writer) -> None:
     assert state_of(key) == "waiting" and not Decision.objects.exists()
 
 
+@pytest.mark.every_database
 def test_14_a_vote_for_what_was_shown_before_does_not_count(
     flights: Any, declared: Declared, bob: User, ops: Writer
 ) -> None:
@@ -352,6 +357,7 @@ def test_14_a_vote_for_what_was_shown_before_does_not_count(
     assert approve(bob, key) == ["The change was made."]
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("end", ["rejected", "withdrawn", "expired", "applied"])
 def test_15_16_17_after_its_end(key: str, bob: User, users: Users, end: str) -> None:
     eve = staff("eve")
@@ -450,6 +456,7 @@ def test_why_a_change_cannot_be_made_is_told_to_its_user_alone(key: str, bob: Us
 LIST = "/admin/mcp_django/change/"
 
 
+@pytest.mark.every_database
 def test_each_page_of_the_admin_says_how_many_changes_wait_for_its_viewer(
     approved: None, bob: User, ops: Writer, users: Users
 ) -> None:
@@ -477,6 +484,7 @@ def digests_in(response: Any) -> dict[str, str]:
     return dict(re.findall(r'name="(digest-\w+)" value="(\w+)"', text_of(response)))
 
 
+@pytest.mark.every_database
 def test_several_are_approved_by_one_click_each_by_itself(approved: None, bob: User, ops: Writer) -> None:
     keys = [propose(ops, key=key) for key in ("1", "4", "7")]
     page = several(bob, "approve_several", keys)
@@ -634,6 +642,7 @@ def test_what_nobody_could_see_whole_is_refused_at_once(
     assert not Change.objects.exists()
 
 
+@pytest.mark.every_database
 def test_a_call_after_a_crash_keeps_the_change_and_its_votes(key: str, bob: User, mute: Peer, users: Users) -> None:
     """The agent repeats its call with the same token, when a vote has ceased to count."""
     writer = Writer(users.ops)
@@ -670,6 +679,7 @@ def test_an_admin_site_whose_list_of_apps_knows_no_label(key: str, bob: User, mo
     assert Client().get("/admin/login/").status_code == 200
 
 
+@pytest.mark.every_database
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_two_people_who_approve_at_once_make_it_once(

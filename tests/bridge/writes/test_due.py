@@ -22,7 +22,7 @@ from tests.bridge.writes.test_approvals import notes_of, propose, staff
 from tests.support.data import Users
 from tests.support.declared import Declared
 
-pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.every_database]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 @pytest.fixture
@@ -71,6 +71,7 @@ def test_a_user_is_written_to_about_a_change_of_the_own_agent(consent: Any, root
     assert [one.to for one in mail.outbox] == [["ann@example.com"]]
 
 
+@pytest.mark.every_database
 def test_nobody_is_written_to_twice_in_a_quarter_of_an_hour(consent: Any, bob: User, ops: Writer) -> None:
     propose(ops)
     ran()
@@ -84,6 +85,7 @@ def test_nobody_is_written_to_twice_in_a_quarter_of_an_hour(consent: Any, bob: U
     assert [one.subject for one in mail.outbox] == ["1 change by an agent waits for you"] * 2
 
 
+@pytest.mark.every_database
 def test_what_waits_too_long_expires(consent: Any, bob: User, ops: Writer) -> None:
     key = propose(ops)
     Change.objects.filter(pk=key).update(expires_at=timezone.now())
@@ -92,6 +94,7 @@ def test_what_waits_too_long_expires(consent: Any, bob: User, ops: Writer) -> No
     assert state_of(key) == "expired" and not mail.outbox
 
 
+@pytest.mark.every_database
 def test_an_approved_change_is_made_after_its_run_is_gone(consent: Any, bob: User, ops: Writer) -> None:
     key = propose(ops)
     digest = Browser(bob).digest(key)
