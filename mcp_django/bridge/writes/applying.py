@@ -163,8 +163,9 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
                 return answer_of(exchange, alike)
             must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, arguments)
         planned = change_rows.planned(exchange, proposed, arguments, lines, waits=must_wait)
-        planned.needs, planned.persons = approvals.stored(needs), approvals.persons_of(exchange)
+        planned.needs = approvals.stored(needs)
         if must_wait:
+            planned.persons = approvals.persons_of(exchange)
             _check_can_wait(exchange, planned, proposed, needs, arguments)
         known = change_rows.store(planned)
         if known is not None and must_wait:

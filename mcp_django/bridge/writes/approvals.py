@@ -8,6 +8,7 @@ writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import islice
@@ -17,7 +18,7 @@ from django.apps import apps
 from django.contrib.auth import get_backends, get_permission_codename, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission
-from django.core.exceptions import FieldDoesNotExist
+from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -100,10 +101,18 @@ def persons_of(exchange: Exchange) -> JSON:
         keys |= exchange.site.persons_of(login)
     # Whoever tries a tool in the console as another user.
     keys.add(str(exchange.usage.values.get("called by", "")))
-    model = get_user_model()
-    # Keys that name nobody, as of a user who is deleted, have no address.
-    known = model._default_manager.filter(pk__in=[key for key in keys if key.isascii() and key])
-    return {"keys": sorted(keys - {""}), "emails": sorted({_email(one) for one in known} - {""})}
+    keys -= {"", "None"}
+    return {"keys": sorted(keys), "emails": sorted({_email(one) for one in _people(keys)} - {""})}
+
+
+def _people(keys: Iterable[str]) -> Iterable[Any]:
+    """The users of these keys, as far as they are there."""
+    key = get_user_model()._meta.pk
+    found = []
+    for one in keys:
+        with suppress(ValidationError):
+            found.append(key.to_python(one))
+    return get_user_model()._default_manager.filter(pk__in=found)
 
 
 def _email(user: Any) -> str:
@@ -183,8 +192,7 @@ def _stands_behind(user: Any, change: Change) -> bool:
     mine, behind = _email(user), set(change.persons.get("emails", ()))
     if not mine:
         return False
-    people = get_user_model()._default_manager.filter(pk__in=change.persons.get("keys", ()))
-    return mine in behind | {_email(one) for one in people}
+    return mine in behind | {_email(one) for one in _people(change.persons.get("keys", ()))}
 
 
 def _is_named(by: By, user: Any, change: Change) -> bool:
@@ -245,7 +253,7 @@ def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any)
 def candidates(change: Change) -> Iterable[Any]:
     """Users who may be able to approve: active staff, and where Django's own tables say it, with the permission."""
     model = get_user_model()
-    people = model._default_manager.exclude(pk__in=change.persons.get("keys", ())).order_by("pk")
+    people = model._default_manager.order_by("pk")
     for name in ("is_active", "is_staff"):
         try:
             model._meta.get_field(name)

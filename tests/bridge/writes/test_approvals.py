@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin, TabularInline
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import override_settings
 from django.utils import timezone
 
@@ -18,6 +19,8 @@ from demo_project.flights.models import Disruption, Flight
 from mcp_django import Approval
 from mcp_django.bridge.declared.consent import Level, Needs, needs_of
 from mcp_django.bridge.writes import approvals
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.principals import Principal
 from mcp_django.models import AccessToken, Change, Decision, Tool
 from tests.bridge.writes.clicking import Browser, approve, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
@@ -708,3 +711,11 @@ def test_two_people_who_approve_at_once_make_it_once(
 
         assert state_of(key) == "applied" and notes_of() == f"fog {number}"
         assert LogEntry.objects.filter(change_message__contains=key).count() == 1
+
+
+def test_a_caller_without_a_user_proposes_nothing_that_others_must_approve(users: Users) -> None:
+    exchange: Any = SimpleNamespace(principal=Principal(AnonymousUser(), frozenset()), usage=SimpleNamespace(values={}))
+
+    assert approvals.persons_of(exchange) == {"keys": [], "emails": []}
+    with pytest.raises(ToolError, match="a caller without a user cannot propose it"):
+        approvals.check_candidates(exchange, Change(), exchange)
