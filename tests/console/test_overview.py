@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.console.admin import overview
-from mcp_django.models import AccessToken, Call, Change, Task, Tool
+from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 from tests.console.visiting import client_of, make_task, text_of
 from tests.support.data import Users, make_staff
 
@@ -111,7 +111,21 @@ def test_a_change_that_waits_is_named_to_its_own_user(users: Users) -> None:
             expires_at=expires_at,
         )  # fmt: skip
 
-    assert "1 change by your agents waits for you." in shown(clerk)
+    assert "1 change by an agent waits for you." in shown(clerk)
+
+
+def test_it_says_when_what_is_due_was_done_and_warns_where_it_never_was(users: Users) -> None:
+    needs = {"level": "approve", "count": 1}
+    assert "mcp_due" not in shown(users.admin)
+
+    Change.objects.create(
+        key="a", confirmed_by="a", site="mcp", user=users.ops, operation="update", model="flights.flight", needs=needs,
+        state="waiting", created_at=timezone.now(), expires_at=timezone.now() + datetime.timedelta(days=1), keys="[]",
+    )  # fmt: skip
+    assert "manage.py mcp_due has never run" in shown(users.admin)
+
+    DueRun.objects.create(at=timezone.now())
+    assert "manage.py mcp_due ran last on" in shown(users.admin)
 
 
 def test_tasks_that_wait_for_answers_are_counted_for_whoever_may_see_the_connections(users: Users) -> None:

@@ -38,7 +38,7 @@ Choice = Literal["apply", "approve", "reject"]
 _MAX_NOTE = 500
 #: Changes that wait for one person, as far as they are counted.
 _MOST_COUNTED = 100
-_NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
+NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
 _STALE = _("The records have changed since you opened this page. Look at the change again.")
 _REJECTED = _("The change was rejected. Nothing was changed.")
 _OVER = _("This change does not wait any more.")
@@ -274,11 +274,17 @@ def _why(error: waiting_changes.CannotApply) -> str:
 
 def waiting_for(request: HttpRequest) -> list[Change]:
     """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
+    kept: list[Change] | None = getattr(request, "_mcp_waiting", None)
+    if kept is not None:
+        return kept
     user = request.user
     known = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
-    others = _NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
+    others = NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
     found = known.filter(Q(user=user.pk) | others).order_by("created_at", "pk")[:_MOST_COUNTED]
-    return [one for one in found if _waits_for(user, one)]
+    waiting = [one for one in found if _waits_for(user, one)]
+    # The list of apps and the page itself both say how many.
+    request._mcp_waiting = waiting  # type: ignore[attr-defined]
+    return waiting
 
 
 def _waits_for(user: Any, change: Change) -> bool:
