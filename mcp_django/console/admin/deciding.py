@@ -118,7 +118,7 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     own_site, ours = _site_of(change), from_view(request)
     if len(own_site.persons_of(request)) > 1:
         return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
-    if own_site.remember_key(ours) is None and request.get_host() != from_json(change.origin)["meta"].get("HTTP_HOST"):
+    if own_site.remember_key(ours) is None and not _is_at_host(request, change):
         # Something may choose a tenant by the host.
         return _Looked(why_not=gettext("Open this page at the host at which the agent works."))
     try:
@@ -135,6 +135,12 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
         "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
     ) % {"count": hidden}  # fmt: skip
     return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
+
+
+def _is_at_host(request: HttpRequest, change: Change) -> bool:
+    """Whether a person's request came to the same host as the agent's."""
+    meta = from_json(change.origin)["meta"]
+    return all(request.META.get(name) == meta.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
 
 
 def _effect_of(lines: Iterable[summaries.Line]) -> JSON:

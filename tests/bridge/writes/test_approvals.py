@@ -13,7 +13,9 @@ from django.contrib.admin import AdminSite, ModelAdmin, TabularInline
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import override_settings
+from django.urls import reverse
 from django.utils import timezone
+from pydantic_core import from_json
 
 from demo_project.flights.models import Disruption, Flight
 from mcp_django import Approval
@@ -25,7 +27,7 @@ from mcp_django.models import AccessToken, Change, Decision, Tool
 from tests.bridge.writes.clicking import Browser, approve, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
 from tests.support.asking import DirectPeer
-from tests.support.data import Users, make_staff
+from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared
 from tests.support.peers import Peer, Peers
 
@@ -719,3 +721,28 @@ def test_a_caller_without_a_user_proposes_nothing_that_others_must_approve(users
     assert approvals.persons_of(exchange) == {"keys": [], "emails": []}
     with pytest.raises(ToolError, match="a caller without a user cannot propose it"):
         approvals.check_candidates(exchange, Change(), exchange)
+
+
+def passing(get_response: Any) -> Any:
+    """Middleware of a project, which nobody knows to choose no tenant."""
+    return get_response
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("header", ["HTTP_HOST", "HTTP_X_FORWARDED_HOST"])
+def test_where_something_may_choose_a_tenant_people_approve_at_the_agents_host(
+    approved: None, bob: User, mute: Peer, peers: Peers, users: Users, header: str, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["*"]
+    agent = peers(token_of(users.ops, *ALL_SCOPES))
+    key = proposed(agent, "update_record", model=FLIGHT, id="1", values={"notes": "fog"})["change"]
+    host = from_json(Change.objects.get(pk=key).origin)["meta"]["HTTP_HOST"]
+    url = reverse("admin:mcp_django_change_change", args=[key])
+
+    def page(**meta: str) -> str:
+        return text_of(Browser(bob).client.get(url, **{"HTTP_HOST": host, **meta}))
+
+    assert 'name="_approve"' in page() and 'name="_approve"' in page(**{header: "b.example"})
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.passing"]
+    assert 'name="_approve"' in page()
+    assert "Open this page at the host at which the agent works." in page(**{header: "b.example"})
