@@ -27,6 +27,7 @@ PUBLIC: dict[str, list[str]] = {
     "mcp_django.exceptions": exceptions.__all__,
     "mcp_django.models": ["AccessToken", "Call", "Prompt", "Tool", "change_waits"],
     "mcp_django.routing": ["get_asgi_application"],
+    "mcp_django.server.due": ["due"],
     "mcp_django.test": test.__all__,
     "mcp_django.urls": [],
 }

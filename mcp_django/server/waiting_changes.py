@@ -87,12 +87,12 @@ class CannotApply(Exception):
 class Shown:
     """A change that waits, as it is now."""
 
-    #: For the user of its agent: the preview, with names beside keys and labels for choices, and ``deleted_rows`` by
-    #: their names.
-    preview: JSON
     #: What a click on it brings back.
     digest: str
-    #: As somebody else sees it; None where nobody was named.
+    #: For the user of its agent: the preview, with names beside keys and labels for choices, and ``deleted_rows`` by
+    #: their names. Empty for a viewer.
+    preview: JSON
+    #: As the viewer sees it; None where nobody was named.
     seen: Seen | None = None
 
 
@@ -132,8 +132,10 @@ def _below_middleware(run: Callable[[Callable[[], None]], T]) -> T:
 
 def _show(exchange: Exchange, change: Change, viewer: Any) -> Shown:
     proposed = applying.propose_waiting(exchange, change)
-    seen = None if viewer is None else approvals.seen_by(exchange, change, proposed, viewer)
-    return Shown(proposed.for_person(), applying.shown_as(change, proposed), seen)
+    digest = applying.shown_as(change, proposed)
+    if viewer is None:
+        return Shown(digest, proposed.for_person())
+    return Shown(digest, {}, approvals.seen_by(exchange, change, proposed, viewer))
 
 
 def _as_its_agent(

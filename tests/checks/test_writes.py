@@ -32,7 +32,7 @@ def test_e025_an_unknown_operation_or_consent_and_e026_an_unknown_kind_of_previe
         declared.model(Airline, consent={"update": good})
         assert of("E025") == []
         declared.close()
-    wrong = ("aks", None, Approval(count=0), Approval(by="captain"), Approval(when="total > 5"))  # type: ignore[arg-type]
+    wrong = ("aks", None, Approval(count=0), Approval(by="captain"), Approval(when="total > 5"), Approval(count="2"))  # type: ignore[arg-type]
     for consent in ({"publish": "ask"}, *({"update": one} for one in wrong)):
         declared.model(Airline, consent=consent)
         [message] = of("E025")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcp_django.core.hooks import call_hook
+
 if TYPE_CHECKING:
     from mcp_django.models import Change
-
-logger = logging.getLogger("mcp_django")
 
 
 class Level(IntEnum):
@@ -86,7 +85,9 @@ def is_consent(value: Any) -> bool:
         return str(value).upper() in Level.__members__
     by: Any = value.by
     is_named = callable(by) or (isinstance(by, str) and (not by or by.startswith(GROUP) or "." in by))
-    return is_named and value.count >= 1 and (value.when is None or callable(value.when))
+    is_counted = isinstance(value.count, int) and value.count >= 1
+    is_timed = value.expires is None or (isinstance(value.expires, timedelta) and value.expires > timedelta())
+    return is_named and is_counted and is_timed and (value.when is None or callable(value.when))
 
 
 def described(consent: Consent) -> str:
@@ -148,11 +149,8 @@ def needs_of(consent: Any, otherwise: Any, considered: Callable[[], Iterable[Con
 
 
 def _applies(when: Callable[[Considered], bool], considered: Callable[[], Iterable[Considered]]) -> bool:
-    try:
-        return any(when(one) for one in considered())
-    except Exception:
-        logger.exception("The rule %s failed, so the change needs approval", name_of(when))
-        return True
+    # What fails refuses, as other hooks do: here the change needs the approval.
+    return call_hook(lambda: any(when(one) for one in considered()), True, name_of(when))
 
 
 def name_of(function: Callable[..., Any]) -> str:

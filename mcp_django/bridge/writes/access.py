@@ -12,6 +12,7 @@ from mcp_django.bridge.declared.options import CONSENT, OPERATIONS, Operation
 from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import ways
+from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.scopes import WRITE, of_model
 from mcp_django.protocol.unknown_names import unknown_name
 
@@ -104,6 +105,22 @@ def consent_of(model: ModelRights, operation: Operation) -> Consent:
 def needs_of(model: ModelRights, operation: Operation, considered: Callable[[], Iterable[Considered]]) -> Needs:
     """What a change needs: the stricter of what is declared and, where a rule says no, of what holds without one."""
     return consent.needs_of(consent_of(model, operation), CONSENT[operation], considered)
+
+
+def needs_unseen(rights: Rights, model: Any, operation: Operation) -> Needs:
+    """What a change needs for rows that the agent may not see: approval, where it may be declared for some of them.
+
+    Otherwise a credential that sees less would need less.
+    """
+    declared = rights.site.models.get(rights.label_of(model))
+    if declared is None:
+        return consent.Needs()
+    found: Mapping[Operation, Consent] = call_hook(
+        lambda: declared.get_consent(rights.request), {}, declared, "get_consent"
+    )
+    needed = found.get(operation, "approve")
+    is_approved = isinstance(needed, consent.Approval) or consent.Level.named(needed) is consent.Level.APPROVE
+    return consent.APPROVED if is_approved else consent.Needs()
 
 
 def admin_of(model: ModelRights) -> ModelAdmin[Any]:

@@ -76,7 +76,7 @@ class Proposed(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What it needs beside a confirmed preview. A rule of the project is asked each time."""
+        """What it needs beside a confirmed preview, by the rules of the project."""
 
     @property
     def row_count(self) -> int:
@@ -97,7 +97,9 @@ class Proposed(Protocol):
 
     def summary(self, *, values: bool) -> list[Line]: ...
 
-    def effects(self) -> list[Effect]: ...
+    @property
+    def effects(self) -> list[Effect]:
+        """What it does, as it is told to people."""
 
     @property
     def parts(self) -> list[Effect]:
@@ -243,7 +245,7 @@ def shown_as(change: Change, proposed: Proposed) -> str:
     It is keyed: otherwise anybody who sees it could find out the hidden values of a row by trying them.
     """
     is_voted_for = approvals.level_of(change) is Level.APPROVE
-    effects = [asdict(one) for one in proposed.effects()] if is_voted_for else []
+    effects = [asdict(one) for one in proposed.effects] if is_voted_for else []
     text = digest([proposed.arguments, proposed.state, *effects])
     return salted_hmac("mcp_django.writes.shown", text, algorithm="sha256").hexdigest()
 

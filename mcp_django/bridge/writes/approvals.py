@@ -126,12 +126,13 @@ def _email(user: Any) -> str:
 def merged(change: Change, needs: Needs) -> Needs:
     """What a change needs now, and no less than what it needed when it was proposed."""
     known = change.needs
-    functions = {name_of(one): one for one in needs.functions if callable(one)}
     before: list[By] = []
     for text in known.get("by", ()):
-        is_function = "." not in text and not text.startswith(GROUP)
-        # A function that is declared no more lets nobody approve.
-        before.append(functions.get(text, _nobody) if is_function else text)
+        if "." in text or text.startswith(GROUP):
+            before.append(text)
+        else:
+            # All functions of that name must agree. One that is declared no more lets nobody approve.
+            before += [one for one in needs.functions if _text(one) == text] or [_nobody]
     return needs | Needs(level_of(change), known.get("count", 1), tuple(before))
 
 
@@ -216,7 +217,7 @@ def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> 
     """Raises ToolError where nobody could approve the change."""
     if not can_own(exchange.principal) or exchange.principal.user.pk is None:
         raise ToolError("Other people must approve this, and a caller without a user cannot propose it.")
-    if any(one.model == OTHERS for one in proposed.effects()):
+    if any(one.model == OTHERS for one in proposed.effects):
         raise ToolError(
             "Other people must approve this, and more goes with it than you may see, which nobody could approve "
             "unseen. Nothing was changed. Let a person do it in the admin."
@@ -243,7 +244,7 @@ class Seen:
 
 def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any) -> Seen:
     """What somebody else than its user sees of a change, in the tenant in which it was proposed."""
-    every = proposed.effects()
+    every = proposed.effects
     rights = rights_of(exchange.request, viewer, exchange.site)
     seen, hidden = effects.seen_by(rights, every)
     why = why_not(rights, change, proposed.needs, every)
@@ -301,6 +302,12 @@ def _latest(change: Change) -> Sequence[Decision]:
     """The votes for what the last one was for: earlier ones, for other states of the rows, do not count."""
     found = _votes(change)
     return [one for one in found if one.digest == found[-1].digest]
+
+
+def may_have_enough(change: Change) -> bool:
+    """Whether there are as many votes for the same as the change needs, whatever the rows are now."""
+    needed: int = change.needs.get("count", 1)
+    return len(_latest(change)) >= needed
 
 
 def has_enough(change: Change, digest: str) -> bool:

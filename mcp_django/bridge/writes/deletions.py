@@ -76,7 +76,7 @@ class Deletion:
     def keys(self) -> list[Any]:
         return [one.pk for one in self.objects]
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         considered = partial(self._considered, self.rights, self.objects)
         return access.needs_of(self.rights, self.operation, considered) | self.needs_of_cascade()
@@ -90,6 +90,7 @@ class Deletion:
         for model, objects in by_model.items():
             rights = self.rights.rights.of_model(model)
             if rights is None:
+                found |= access.needs_unseen(self.rights.rights, model, self.operation)
                 continue
             needs = access.needs_of(rights, self.operation, partial(self._considered, rights, objects))
             found |= needs if needs.level is Level.APPROVE else Needs()
@@ -141,8 +142,9 @@ class Deletion:
 
     def summary(self, *, values: bool = True) -> list[Line]:
         """What is deleted in words, for the person who is asked: each row by its name, and what goes with it."""
-        return lines_of((one, self.rights) for one in self.effects())
+        return lines_of((one, self.rights) for one in self.effects)
 
+    @cached_property
     def effects(self) -> list[Effect]:
         """What is deleted, and what goes with it."""
         label, found = self.rights.label, self.parts

@@ -78,7 +78,7 @@ class Proposal:
     def keys(self) -> list[Any]:
         return [] if self.key is None else [self.key]
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         """The stricter of what its own operation and its changes to rows of inlines need."""
         planned: list[State] = []
@@ -206,7 +206,7 @@ class Proposal:
     def summary(self, *, values: bool) -> list[Line]:
         """What the form would change, in words, for the person who is asked. Without ``values``, the rows alone."""
         if values:
-            return lines_of((one, self._rights_on(one)) for one in self.effects())
+            return lines_of((one, self._rights_on(one)) for one in self.effects)
         key = "" if self.key is None else str(self.key)
         name = row_names.names_of(self.rights, self.keys).get(key, "")
         of_rows = [Line(one.change, one.model, one.key) for one in self.parts if one.inline]
@@ -225,6 +225,7 @@ class Proposal:
     def _rights_on(self, effect: Effect) -> ModelRights:
         return self.inlines[effect.inline].rights if effect.inline else self.rights
 
+    @cached_property
     def effects(self) -> list[Effect]:
         """What the form would change. Deterministic: what the project makes anew each time is left out."""
         key = "" if self.key is None else str(self.key)
@@ -246,7 +247,7 @@ class Proposal:
         for name, given in self.given.rows.items():
             gone = [one.form.form.instance for one in given if one.is_deleted]
             if gone:
-                found += [one for one in Deletion(self.inlines[name].rights, gone).effects() if one.count]
+                found += [one for one in Deletion(self.inlines[name].rights, gone).effects if one.count]
         return found
 
     def apply(self, by: str) -> JSON:

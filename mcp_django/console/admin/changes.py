@@ -71,8 +71,9 @@ class ChangeAdmin(FilteredAdmin):
     def __init__(self, model: type[Change], admin_site: AdminSite) -> None:
         super().__init__(model, admin_site)
         # Each page of the admin has the list, and a template of ours would be one of many that a project may replace.
-        listed: Any = partial(deciding.with_number, admin_site.get_app_list)
-        admin_site.get_app_list = listed  # type: ignore[method-assign]
+        before: Any = admin_site.get_app_list
+        if getattr(before, "func", None) is not deciding.with_number:
+            admin_site.get_app_list = partial(deciding.with_number, before)  # type: ignore[method-assign]
 
     # Permissions.
 

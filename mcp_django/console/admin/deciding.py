@@ -96,7 +96,7 @@ class _Looked:
 
     digest: str = ""
     lines: Sequence[summaries.Line] = ()
-    #: Why it cannot be approved by anybody as it is, or by whoever does not see all of it.
+    #: Why it cannot be approved by whoever does not see all of it.
     problem: str = ""
     #: Why this person may not decide.
     why_not: str = ""
@@ -126,7 +126,8 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     except NotWaiting:
         return None
     except waiting_changes.CannotApply as error:
-        return _Looked(problem=_why(error))
+        # Who may decide is not known then either. Its user may withdraw it.
+        return _Looked(why_not=_why(error))
     if shown.seen is None:
         return None
     hidden = shown.seen.hidden

@@ -629,6 +629,19 @@ def test_rows_that_go_with_others_need_what_their_own_deletion_needs(
     assert approve(chief, key) == ["The change was made."]
 
 
+def test_a_credential_that_sees_less_needs_no_less(bob: User, root: Writer, flights: Any, declared: Declared) -> None:
+    """It may write flights alone, and their disruptions go with them."""
+    declared.model(Flight, consent={"delete": "preview"})
+    declared.model(Disruption, consent={"delete": "approve"})
+    Disruption.objects.create(flight_id=1, kind="weather")
+    narrow = Writer(User.objects.get(username="admin"), "model:flights.flight:read", "model:flights.flight:write")
+    arguments: dict[str, Any] = {"model": FLIGHT, "ids": ["1"]}
+
+    told = narrow.refused("delete_record", **arguments, confirm=narrow.ask("delete_record", **arguments)["confirm"])
+
+    assert "more goes with it than you may see" in told and Flight.objects.filter(pk=1).exists()
+
+
 def test_what_nobody_could_see_whole_is_refused_at_once(
     bob: User, ops: Writer, flights: Any, declared: Declared
 ) -> None:
