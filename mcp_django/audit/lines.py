@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -14,7 +14,10 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.models import Call
 from mcp_django.models.call_queries import user_id
 from mcp_django.models.calls import MAX_CHOSEN
-from mcp_django.protocol.names import escaped, printable
+from mcp_django.protocol.names import escaped, printable, quoted
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
 
 #: The values of a row, in the order of COLUMNS.
 Line = tuple[Any, ...]
@@ -34,6 +37,9 @@ _NUMBERS = ("rows", "bytes", "queries", "count")
 _MAX_NUMBER = 2_147_483_647
 #: The bound of a BigIntegerField. Keys that are unsigned may be up to twice as large.
 _MAX_KEY = 2**63
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
 
 
 def line(at: float, **values: Any) -> Line:
@@ -91,3 +97,10 @@ def keys_of(values: Iterable[object]) -> str:
     """The column of changed keys: `` 17 18 ``, so that each is found between spaces."""
     found = [key for value in values if (key := safe_key(value))][:MAX_KEYS]
     return f" {' '.join(found)} " if found else ""
+
+
+def by_agent(exchange: Exchange) -> str:
+    """As ``by agent "claude-code" (as it calls itself), token "laptop"``."""
+    name, principal = exchange.client.name, exchange.principal
+    named = f'agent "{name}" (as it calls itself)' if name else "an agent without a name"
+    return f"by {named}" + (f", token {quoted(str(principal.auth))}" if principal.token_id is not None else "")

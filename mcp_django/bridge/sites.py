@@ -25,6 +25,7 @@ from django.utils.module_loading import import_string
 from mcp_django import __version__
 from mcp_django.access import overrides
 from mcp_django.bridge.callers import can_own
+from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.admin_form import has_list
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
 from mcp_django.bridge.declared.options import ModelMCP
@@ -40,7 +41,6 @@ from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
-from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.resource import change_template
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.conf import get_conf

@@ -30,6 +30,16 @@ class Change(models.Model):
         FAILED = "failed", _("failed")
         EXPIRED = "expired", _("expired")
 
+    class Kind(models.TextChoices):
+        """What was proposed. A new kind of change is a subclass of ``bridge.changes.proposed.Proposed``."""
+
+        RECORD = "record", _("record")
+        RECORDS = "records", _("several records")
+        ACTION = "action", _("action of the admin")
+        CALL = "call", _("function")
+        UNDO = "undo", _("undo")
+        RIGHTS = "rights", _("rights")
+
     class Operation(models.TextChoices):
         CREATE = "create", _("create")
         UPDATE = "update", _("change")
@@ -53,19 +63,27 @@ class Change(models.Model):
     token_name = models.CharField(_("token"), max_length=100, blank=True, editable=False)
     #: Nobody has verified it.
     client_name = models.CharField(_("client, as it calls itself"), max_length=MAX_CHOSEN, blank=True, editable=False)
-    operation = models.CharField(_("operation"), max_length=6, choices=Operation.choices, editable=False)
-    #: ``app_label.model_name``.
-    model = models.CharField(_("model"), max_length=200, editable=False)
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices, default=Kind.RECORD, editable=False)
+    #: The tool that proposed it, which reads ``arguments``.
+    tool = models.CharField(_("tool"), max_length=64, editable=False)
+    #: What it does to rows, where that is one thing.
+    operation = models.CharField(_("operation"), max_length=6, choices=Operation.choices, blank=True, editable=False)
+    #: ``app_label.model_name``; empty for a function.
+    model = models.CharField(_("model"), max_length=200, blank=True, editable=False)
+    #: The database of the rows; empty where nobody knows what it writes.
+    using = models.CharField(max_length=100, blank=True, editable=False)
+    #: How many rows it writes.
+    rows = models.PositiveIntegerField(default=0, editable=False)
     #: The primary keys of the rows, as a JSON list of texts.
     keys = models.TextField(_("records"), editable=False)
     #: What the tool was called with, as JSON, and the digest of that.
     arguments = models.TextField(editable=False)
     arguments_digest = models.CharField(max_length=32, editable=False)
-    #: What its user is shown of it, as JSON: see ``bridge.writes.summaries``. Once it is decided, the names are left.
+    #: What its user is shown of it, as JSON: see ``bridge.changes.summaries``. Once it is decided, the names are left.
     summary = models.TextField(blank=True, editable=False)
     #: Why, in the words of the agent.
     reason = models.CharField(_("reason, in the words of the agent"), max_length=500, blank=True, editable=False)
-    #: What it needs, as JSON: see ``bridge.writes.approvals``.
+    #: What it needs, as JSON: see ``bridge.changes.approvals``.
     needs = models.JSONField(default=dict, editable=False)
     #: Who may not approve it: ``{"keys", "emails"}`` of everybody who stands behind it.
     persons = models.JSONField(default=dict, editable=False)
@@ -96,7 +114,7 @@ class Change(models.Model):
         indexes = [models.Index(fields=["user", "created_at"], name="mcp_django_change_user")]
 
     def __str__(self) -> str:
-        return f"{self.get_operation_display()} {self.model}"
+        return " ".join(filter(None, [self.get_operation_display() or self.tool, self.model]))
 
 
 class Decision(models.Model):

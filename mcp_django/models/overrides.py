@@ -45,6 +45,11 @@ class Tool(AdminOverride):
         help_text=_("What agents read about the tool. If empty, they read the declared description. Agents may follow "
                     "this text as an instruction, so write nothing here that you would not tell them yourself."),
     )  # fmt: skip
+    asks = models.CharField(
+        _("asks"), max_length=7, blank=True,
+        choices=[("", _("nobody, or as declared")), ("ask", _("its user")), ("approve", _("other people"))],
+        help_text=_("Who must agree before what the tool does is done. It can only be stricter than what is declared."),
+    )  # fmt: skip
     #: The text of a query that a person saved as a tool; empty for tools that the project has.
     query = models.TextField(_("query"), blank=True, editable=False)
 

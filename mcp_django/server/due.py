@@ -18,9 +18,9 @@ from django.db.models import Q
 from django.utils import timezone, translation
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.bridge.changes import approvals, change_rows, outcomes
+from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.declared.consent import Level
-from mcp_django.bridge.writes import approvals, change_rows, outcomes
-from mcp_django.bridge.writes.run import StaleView
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import Change, Decision, DueRun
 from mcp_django.protocol.names import client_name, printable
@@ -74,6 +74,8 @@ def go_on() -> int:
     # A process may have died between the last vote and the claim.
     voted = Q(state=Change.State.WAITING, pk__in=Decision.objects.values("change"))
     left = Change.objects.filter(gone | voted, expires_at__gt=now)
+    # What an action sent elsewhere is not rolled back, so a person decides whether it runs again.
+    left = left.exclude(gone, kind=Change.Kind.ACTION)
     made = 0
     for change in left.order_by("created_at", "pk")[:_AT_ONCE]:
         is_voted_for = outcomes.waits(change) and approvals.level_of(change) is Level.APPROVE

@@ -8,26 +8,27 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 from pydantic_core import from_json
 
+from mcp_django.access.permissions import using_tool
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
+from mcp_django.bridge.changes import applying, approvals, outcomes
+from mcp_django.bridge.changes.approvals import NotApproved, Seen
+from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.writes import applying, approvals, outcomes
-from mcp_django.bridge.writes.approvals import NotApproved, Seen
-from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.run import StaleView
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
 from mcp_django.core.middleware_policy import runs_below, socket_problem, unknown_middleware
@@ -45,9 +46,15 @@ from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import Method
 from mcp_django.types import JSON
 
+if TYPE_CHECKING:
+    from mcp_django.bridge.changes.proposed import ChangingTool
+    from mcp_django.bridge.changes.summaries import Line
+
 logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
+#: What is done with a change that waits, in a call of its agent.
+Run = Callable[[Exchange, "ChangingTool", Change], T]
 
 _GONE = (
     "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or reject the change."
@@ -89,9 +96,8 @@ class Shown:
 
     #: What a click on it brings back.
     digest: str
-    #: For the user of its agent: the preview, with names beside keys and labels for choices, and ``deleted_rows`` by
-    #: their names. Empty for a viewer.
-    preview: JSON
+    #: What it does, for the user of its agent. Empty for a viewer.
+    lines: Sequence[Line]
     #: As the viewer sees it; None where nobody was named.
     seen: Seen | None = None
 
@@ -104,13 +110,12 @@ def shown(change: Change, viewer: Any = None) -> Shown:
 def approvers(change: Change, most: int) -> list[Any]:
     """People who may approve a change that waits, at most so many. Raises CannotApply and NotWaiting."""
 
-    def find(exchange: Exchange, change: Change) -> list[Any]:
-        proposed = applying.propose_waiting(exchange, change)
-        needs, parts = proposed.needs, proposed.parts
+    def find(exchange: Exchange, tool: ChangingTool, change: Change) -> list[Any]:
+        proposed = applying.propose_waiting(exchange, tool, change)
         may = (
             one
             for one in approvals.candidates(change)
-            if not approvals.why_not(approvals.rights_of(exchange.request, one, exchange.site), change, needs, parts)
+            if not approvals.why_not(approvals.rights_of(exchange.request, one, exchange.site), change, proposed)
         )
         return list(islice(may, most))
 
@@ -130,17 +135,15 @@ def _below_middleware(run: Callable[[Callable[[], None]], T]) -> T:
         raise CannotApply(_BUSY) from None
 
 
-def _show(exchange: Exchange, change: Change, viewer: Any) -> Shown:
-    proposed = applying.propose_waiting(exchange, change)
+def _show(exchange: Exchange, tool: ChangingTool, change: Change, viewer: Any) -> Shown:
+    proposed = applying.propose_waiting(exchange, tool, change)
     digest = applying.shown_as(change, proposed)
     if viewer is None:
-        return Shown(digest, proposed.for_person())
-    return Shown(digest, {}, approvals.seen_by(exchange, change, proposed, viewer))
+        return Shown(digest, proposed.summary(values=True))
+    return Shown(digest, (), approvals.seen_by(exchange, change, proposed, viewer))
 
 
-def _as_its_agent(
-    change: Change, run: Callable[[Exchange, Change], T], begin: Callable[[], None], *, is_call: bool
-) -> T:
+def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_call: bool) -> T:
     """Run it as in a call of the agent, below the project's middleware, with the rights that the agent has now."""
     origin = from_json(change.origin)
     site = next((site for site in all_sites() if site.name == change.site), None)
@@ -204,16 +207,24 @@ def _words(name: str) -> JSON:
 
 
 def _in_a_call(
-    change: Change, site: MCPSite, request: MCPRequest, run: Callable[[Exchange, Change], T], *, is_call: bool
+    change: Change,
+    site: MCPSite,
+    request: MCPRequest,
+    run: Run[T],
+    *,
+    is_call: bool,
 ) -> T:
     found: list[T] = []
     refusals: list[Exception] = []
 
     def handle(exchange: Exchange) -> JSON:
         try:
-            if catalog.find(exchange, exchange.params["name"]) is None:
-                raise ToolNotFound(exchange.params["name"])
-            found.append(run(exchange, change))
+            tool: Any = catalog.find(exchange, change.tool)
+            # A function that is declared again may have become one that only reads.
+            if tool is None or not hasattr(tool, "propose"):
+                raise ToolNotFound(change.tool)
+            with using_tool(exchange.request, tool.name):
+                found.append(run(exchange, tool, change))
         except (ToolError, InvalidQuery, StaleView, NotApproved, NotWaiting) as error:
             # As in a call, a refusal is a result, and no failure of the server.
             refusals.append(error)
@@ -263,7 +274,7 @@ def _exchange(change: Change, site: MCPSite, request: MCPRequest, method: str) -
         principal=principal,
         revision=NEWEST,
         method=method,
-        params={"name": f"{change.operation}_record", "arguments": {}},
+        params={"name": change.tool, "arguments": {}},
         request_id=change.key,
         client=Client(known_as=change.client_name),
         connection=_Admin(),

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 
 from demo_project.flights.models import Disruption
 from mcp_django import site
-from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
+from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.models import Tool
 from mcp_django.test import MCPClient

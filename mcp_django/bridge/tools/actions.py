@@ -21,16 +21,17 @@ from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
 
 from mcp_django.access import nonces
+from mcp_django.bridge.changes import confirmations
+from mcp_django.bridge.changes.outcomes import refused_by_database
 from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading import splitting
-from mcp_django.bridge.tools import confirmations
 from mcp_django.bridge.tools.action_responses import read_messages, read_response
 from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
-from mcp_django.bridge.tools.results import refused_by_database, text_block, text_result
+from mcp_django.bridge.tools.results import text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.connections import is_nested_durable
 from mcp_django.core.compat.requests import close_resources, freeze

@@ -13,11 +13,11 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.auth import get_user_model
 from django.db import connections, models, router
 
+from mcp_django.audit.lines import by_agent
 from mcp_django.conf import get_conf
 from mcp_django.core.db.bounds import BEFORE_STATEMENT
 from mcp_django.core.db.column_paths import is_in
 from mcp_django.core.hooks import call_hook, hook_of
-from mcp_django.protocol.names import quoted
 
 if TYPE_CHECKING:
     from mcp_django.bridge.tools.action_rows import ChosenRows
@@ -28,13 +28,6 @@ _VERB = re.compile(rf"{BEFORE_STATEMENT.pattern}(\w*)", re.DOTALL)
 _DELETE_NOTHING = frozenset(
     {"SELECT", "SHOW", "EXPLAIN", "PRAGMA", "SET", "VALUES", "INSERT", "UPDATE", "SAVEPOINT", "RELEASE", "ROLLBACK"}
 )
-
-
-def by_agent(exchange: Exchange) -> str:
-    """As ``by agent "claude-code" (as it calls itself), token "laptop"``."""
-    name, principal = exchange.client.name, exchange.principal
-    named = f'agent "{name}" (as it calls itself)' if name else "an agent without a name"
-    return f"by {named}" + (f", token {quoted(str(principal.auth))}" if principal.token_id is not None else "")
 
 
 @dataclass(frozen=True, slots=True)

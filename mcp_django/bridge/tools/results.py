@@ -7,9 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import DataError, IntegrityError
-from django.db.models import ProtectedError, RestrictedError
-
 from mcp_django.conf import get_conf
 from mcp_django.core.csv_cells import spreadsheet_safe
 from mcp_django.exceptions import FieldError, ToolError
@@ -104,19 +101,6 @@ def done_result(why: str) -> JSON:
     """
     text = f"The tool has done its work. Do not repeat the call. Its result is not shown. {why}"
     return error_result(f"{text} To see what it did, read the records that it was about.")
-
-
-def refused_by_database(error: IntegrityError | DataError) -> str:
-    """What the database has against a change, without its own words: they name columns and values."""
-    match error:
-        case ProtectedError() | RestrictedError():
-            return "Other records refer to what would be deleted, and protect it."
-        case DataError():
-            return "The database cannot hold one of the values."
-    return (
-        "The database refused it: a value that must be unique may be taken, a record that is referred to may be gone, "
-        "or a value breaks a rule of the table."
-    )
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

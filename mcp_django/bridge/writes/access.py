@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps
+from django.contrib.auth import get_permission_codename
+
 from mcp_django.access.permissions import ALLOWED, check_scopes, decide
 from mcp_django.bridge.declared import consent
 from mcp_django.bridge.declared.every_object import allows_some
@@ -12,6 +15,7 @@ from mcp_django.bridge.declared.options import CONSENT, OPERATIONS, Operation
 from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import ways
+from mcp_django.bridge.resources.reading.rows import of_key
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.scopes import WRITE, of_model
 from mcp_django.protocol.unknown_names import unknown_name
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from django.contrib.admin import ModelAdmin
 
+    from mcp_django.bridge.changes.effects import Effect
     from mcp_django.bridge.declared.consent import Consent, Considered, Needs
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
@@ -129,3 +134,29 @@ def admin_of(model: ModelRights) -> ModelAdmin[Any]:
     if admin is None:
         raise LookupError(f"{model.label} is no longer in the admin")
     return admin
+
+
+def may_do_all(rights: Rights, label: str, parts: Iterable[Effect]) -> bool:
+    """Whether a person with these rights may do to rows of the model what a change does to them.
+
+    Of a row that the person does not see, it is asked in general.
+    """
+    main = rights.of_label(label)
+    return main is not None and all(_may_do(main, part) for part in parts)
+
+
+def _may_do(main: ModelRights, part: Effect) -> bool:
+    operation: Any = part.change
+    user: Any = main.rights.request.user
+    if part.inline:
+        opts = apps.get_model(part.model)._meta
+        codename = get_permission_codename(VERBS[operation], opts)
+        return bool(opts.auto_created) or bool(user.has_perm(f"{opts.app_label}.{codename}"))
+    if not may_write(main, operation):
+        return False
+    found = of_key(main, part.key) if part.key else None
+    row = None if found is None else found[1].first()
+    hook = HOOKS[operation]
+    return row is None or call_hook(
+        lambda: bool(getattr(admin_of(main), hook)(main.rights.request, row)), False, main.model_mcp, hook
+    )

@@ -14,26 +14,27 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models, router
 from django.http import Http404, QueryDict
 
+from mcp_django.bridge.changes.effects import Effect, lines_of
+from mcp_django.bridge.changes.proposed import Proposed
+from mcp_django.bridge.changes.summaries import OTHERS, Line
 from mcp_django.bridge.declared.consent import Considered, Level, Needs
 from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
-from mcp_django.bridge.writes import access, pages, row_names, states
-from mcp_django.bridge.writes.effects import Effect, lines_of
+from mcp_django.bridge.writes import access, pages, states
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
-from mcp_django.bridge.writes.summaries import OTHERS, Line
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import ToolError, field_error
+from mcp_django.models import Change
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.throttling.throttles import NewValues
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
@@ -48,19 +49,21 @@ _DELETE_SELECTED = "delete_selected"
 
 
 @dataclass
-class Deletion:
+class Deletion(Proposed):
     """Rows that are to be deleted, with all that Django deletes with them. Raises ToolError where that is too much."""
 
     rights: ModelRights
     objects: Sequence[models.Model]
 
+    kind = Change.Kind.RECORD
     operation: Operation = "delete"
 
     def __post_init__(self) -> None:
+        self.arguments = {"model": self.rights.label, "ids": sorted(map(str, self.keys))}
         objects = [*self.objects, *_below(self.objects)]
         is_few = len(objects) <= _MAX_CASCADE + len(self.objects)
-        alias = router.db_for_write(self.rights.model)
-        found = cascade_of(objects, alias, most=_MAX_CASCADE) if is_few else None
+        self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
+        found = cascade_of(objects, self.using, most=_MAX_CASCADE) if is_few else None
         if found is None:
             raise ToolError(
                 f"More than {_MAX_CASCADE:,} records depend on these. Nothing was changed. Name fewer, or let a person "
@@ -77,7 +80,7 @@ class Deletion:
         return [one.pk for one in self.objects]
 
     @cached_property
-    def needs(self) -> Needs:
+    def declared(self) -> Needs:
         considered = partial(self._considered, self.rights, self.objects)
         return access.needs_of(self.rights, self.operation, considered) | self.needs_of_cascade()
 
@@ -110,15 +113,11 @@ class Deletion:
     def row_count(self) -> int:
         return len(self.objects)
 
-    def new_values(self) -> Iterable[NewValues]:
-        return ()
-
-    @property
-    def arguments(self) -> JSON:
-        return {"model": self.rights.label, "ids": sorted(map(str, self.keys))}
+    def may_be_done_by(self, rights: Rights) -> bool:
+        return access.may_do_all(rights, self.label, self.parts)
 
     @cached_property
-    def state(self) -> JSON:
+    def state(self) -> JSON:  # type: ignore[override]
         """The rows as they are, and how many others are deleted with them or lose their link."""
         return {
             "rows": states.bound_to(self.rights, states.stored(self.rights, self.keys)),
@@ -134,11 +133,6 @@ class Deletion:
             found["unlinked"] = unlinked
         found["notes"] = ["What is deleted cannot be restored."]
         return found
-
-    def for_person(self) -> JSON:
-        """The preview, with the names of the rows that are deleted."""
-        named = row_names.names_of(self.rights, self.keys)
-        return {**self.preview(), "deleted_rows": [[str(key), named.get(str(key), "")] for key in self.keys]}
 
     def summary(self, *, values: bool = True) -> list[Line]:
         """What is deleted in words, for the person who is asked: each row by its name, and what goes with it."""

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from mcp_django.access.permissions import has_scope
+from mcp_django.bridge.changes.shown_values import model_field
 from mcp_django.bridge.declared.inlines import is_generic
 from mcp_django.bridge.declared.secrets import gives_rights, held_in_form, is_about_rights, is_secret_name
 from mcp_django.bridge.resources.fields.field_kinds import partners
@@ -224,12 +224,3 @@ def _numbered(name: str, taken: Collection[str]) -> Iterator[str]:
         if candidate not in taken:
             yield candidate
         number += 1
-
-
-def model_field(model: type[models.Model], name: str) -> AnyField | None:
-    """The field of the model that a field of its form fills; None for one of the form alone."""
-    try:
-        field = model._meta.get_field(name)
-    except FieldDoesNotExist:
-        return None
-    return field if isinstance(field, models.Field) else None

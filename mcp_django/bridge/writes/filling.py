@@ -11,6 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from pydantic_core import from_json
 
+from mcp_django.bridge.changes import shown_values
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.fields.field_kinds import partners
@@ -166,7 +167,7 @@ def _is_as_shown(form: WritableForm, name: str, value: Any) -> bool:
     stored = getattr(row, column.attname)
     if value is None and column.related is not None:
         return stored is None  # Null may stand for a row that the agent cannot see.
-    return states.is_same_json(from_json(encode(states.shown(column, stored, unreadable=None))), value)
+    return states.is_same_json(from_json(encode(shown_values.shown(column, stored, unreadable=None))), value)
 
 
 def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
@@ -175,7 +176,7 @@ def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
     is_cut = isinstance(value, str) and value.endswith("…") and len(value) > LEAST_CUT
     if column is None or row._state.adding or not is_cut or column.kind.linked:
         return False
-    shown = states.shown(column, getattr(row, column.attname))
+    shown = shown_values.shown(column, getattr(row, column.attname))
     whole = shown if isinstance(shown, str) else encode(shown).decode()
     return whole != value and whole.startswith(value.removesuffix("…"))
 

@@ -14,6 +14,10 @@ from django.core.files import File
 from django.db import models, router, transaction
 from django.utils.text import slugify
 
+from mcp_django.bridge.changes import row_names
+from mcp_django.bridge.changes.effects import Effect, lines_of
+from mcp_django.bridge.changes.proposed import Proposed
+from mcp_django.bridge.changes.summaries import Line
 from mcp_django.bridge.declared.consent import APPROVED, Considered
 from mcp_django.bridge.declared.options import Operation
 from mcp_django.bridge.declared.secrets import gives_rights
@@ -23,16 +27,15 @@ from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, row_names, states, values
+from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, states, values
 from mcp_django.bridge.writes.deletions import Deletion
-from mcp_django.bridge.writes.effects import Effect, lines_of
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.restoring import LostPrecision
-from mcp_django.bridge.writes.summaries import COUNTED, Line
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
+from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
@@ -51,8 +54,10 @@ _CHANGES: Mapping[str, Operation] = {"add": "create", "update": "update", "delet
 
 
 @dataclass
-class Proposal:
+class Proposal(Proposed):
     """Values for a new row, or for one that is there."""
+
+    kind = Change.Kind.RECORD
 
     operation: Operation
     rights: ModelRights
@@ -70,6 +75,9 @@ class Proposal:
     filled: list[JSON] = field(default_factory=list)
     adjusted: list[JSON] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
+
     @property
     def request(self) -> MCPRequest:
         return self.rights.rights.request
@@ -79,7 +87,7 @@ class Proposal:
         return [] if self.key is None else [self.key]
 
     @cached_property
-    def needs(self) -> Needs:
+    def declared(self) -> Needs:
         """The stricter of what its own operation and its changes to rows of inlines need."""
         planned: list[State] = []
 
@@ -119,6 +127,9 @@ class Proposal:
     @property
     def row_count(self) -> int:
         return 1 + sum(map(len, self.given.rows.values()))
+
+    def may_be_done_by(self, rights: Rights) -> bool:
+        return access.may_do_all(rights, self.label, self.parts)
 
     def new_values(self) -> Iterable[NewValues]:
         return guesses.new_values(self.given, self.inlines)
@@ -190,18 +201,6 @@ class Proposal:
         values = {name: planned.values[name] if name in hidden else value for name, value in after.values.items()}
         links = {name: keys if name in shown else planned.links.get(name, []) for name, keys in after.links.items()}
         return replace(after, values=values, links=links)
-
-    def for_person(self) -> JSON:
-        """The preview in words, and whole: names beside keys, labels for choices, what goes with rows of inlines."""
-        shown = self._preview()
-        _say(self.rights, shown["diff"])
-        for row in shown.get("rows", ()):
-            rights = self.inlines[row["inline"]].rights
-            row["name"] = row_names.names_of(rights, [row["pk"]]).get(row["pk"], "") if "pk" in row else ""
-            _say(rights, row.get("diff", ()))
-        gone = self._gone_with_rows()
-        counts = {change: {one.model: one.count for one in gone if one.change == change} for change in COUNTED}
-        return {**shown, **{change: found for change, found in counts.items() if found}}
 
     def summary(self, *, values: bool) -> list[Line]:
         """What the form would change, in words, for the person who is asked. Without ``values``, the rows alone."""
@@ -425,13 +424,6 @@ def _plain_of(given: Given) -> JSON:
 def _plain(one: filling.GivenForm) -> JSON:
     found = {name: _text(value) for name, value in sorted(one.values.items())}
     return {"index": one.index, "delete": one.is_deleted, "values": found}
-
-
-def _say(rights: ModelRights, diff: Iterable[JSON]) -> None:
-    """Put the values of a diff in words."""
-    for one in diff:
-        for when in {"before", "after"} & one.keys():
-            one[when] = row_names.in_words(rights, one["field"], one[when])
 
 
 def _steady(first: Iterable[JSON], second: Iterable[JSON], given: filling.GivenForm | None = None) -> list[JSON]:

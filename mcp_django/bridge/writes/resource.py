@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from mcp_django.bridge.changes import change_rows, outcomes
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.writes import change_rows, outcomes
 from mcp_django.bridge.writes.tools import GetChange
 from mcp_django.types import JSON
 

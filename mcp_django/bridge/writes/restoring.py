@@ -19,8 +19,8 @@ from django import forms
 from django.core.files import File
 from django.db import models
 
+from mcp_django.bridge.changes.shown_values import model_field
 from mcp_django.bridge.writes.exact_forms import read_exactly
-from mcp_django.bridge.writes.fields import model_field
 from mcp_django.bridge.writes.values import writes_past_widget
 from mcp_django.core.compat.forms import around_construction
 from mcp_django.core.compat.models import choose_columns, write_all_columns

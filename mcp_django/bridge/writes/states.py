@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from django.core.files import File
 from django.db import models, router
 
+from mcp_django.bridge.changes import shown_values
+from mcp_django.bridge.changes.shown_values import model_field
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.selection import in_order
-from mcp_django.bridge.writes.fields import model_field
-from mcp_django.bridge.writes.values import CLEARED, amount_of
+from mcp_django.bridge.writes.values import CLEARED
 from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -258,7 +259,11 @@ def _of_values(before: Values, after: Values, rights: ModelRights) -> list[JSON]
             continue  # A translated field. That of its language says the same.
         was, now = before.get(column.attname), after.get(column.attname)
         if _differ(column, was, now):
-            one = {"field": column.name, "before": shown(column, was), "after": shown(column, now)}
+            one = {
+                "field": column.name,
+                "before": shown_values.shown(column, was),
+                "after": shown_values.shown(column, now),
+            }
             if is_same_json(one["before"], one["after"]) and (types := _types_that_differ(was, now)):
                 one["types"] = types
             found.append(one)
@@ -294,35 +299,6 @@ def is_same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same as JSON, where 1, 1.0 and true are three values, which Python finds equal."""
     first, second = (json.dumps(value, sort_keys=True, default=str) for value in (one, other))
     return first == second
-
-
-_AS_TEXT = object()
-
-
-def shown(column: Column, value: Any, *, unreadable: Any = _AS_TEXT) -> Any:
-    """A value as JSON, null where it would reveal a row that the agent cannot see.
-
-    ``unreadable`` is shown for what is no value of the field, as code of the project may put there before it is saved;
-    otherwise its text.
-    """
-    if isinstance(value, File):
-        return value.name or None
-    value = amount_of(value)
-    if value is None or (column.related is not None and column.hides_key and not is_visible(column, value)):
-        return None
-    try:
-        return column.kind.write(value)
-    except (ArithmeticError, AttributeError, TypeError, ValueError):
-        return str(value)[:200] if unreadable is _AS_TEXT else unreadable
-
-
-def is_visible(column: Column, value: Any) -> bool:
-    """Whether the row that a foreign key names may be seen."""
-    related, target = column.related, getattr(column.field, "target_field", column.field)
-    if related is None:
-        return True
-    found = related.rows().filter(models.Q((target.attname, value))).values_list("pk", flat=True)[:1]
-    return bool(visible_rows.visible_keys(related, list(found)))
 
 
 def names_in(found: Iterable[JSON]) -> list[str]:

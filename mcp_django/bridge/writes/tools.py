@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.db import DataError, IntegrityError
 
 from mcp_django.access.throttling import throttles
+from mcp_django.bridge.changes import applying, change_rows, confirmations, outcomes
+from mcp_django.bridge.changes.outcomes import refused_by_database
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery
 from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.tools import catalog, confirmations
+from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
-from mcp_django.bridge.tools.results import refused_by_database, structured_result
-from mcp_django.bridge.writes import access, applying, change_rows, deletions, descriptions, form_errors, outcomes
+from mcp_django.bridge.tools.results import structured_result
+from mcp_django.bridge.writes import access, deletions, descriptions, form_errors, proposals
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
@@ -29,6 +31,7 @@ from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.changes.proposed import Proposed
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
@@ -143,8 +146,14 @@ class OperationTool(WriteTool):
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         if "confirm" not in arguments:
-            return applying.preview(exchange, self.operation, arguments)
-        return applying.change(exchange, self.operation, arguments)
+            return applying.preview(exchange, self, arguments)
+        return applying.change(exchange, self, arguments)
+
+    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
+        rights = Rights(self.site, exchange.request, from_primary=True)
+        if self.operation == "delete":
+            return deletions.propose(rights, arguments)
+        return proposals.propose(rights, self.operation, arguments)
 
 
 class CreateRecord(OperationTool):
@@ -218,8 +227,8 @@ class PreviewChange(_Reading):
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         operation: Operation = arguments.pop("operation")
-        tool = next(one for one in _OPERATIONS if one.operation == operation)
-        if not catalog.may_call_one_of(self.site, exchange.request, [self.site.tools[tool.name]]):
+        tool = self.site.tools[next(one.name for one in _OPERATIONS if one.operation == operation)]
+        if not catalog.may_call_one_of(self.site, exchange.request, [tool]):
             raise InvalidQuery.one("operation", f"{tool.name} cannot be called.", operation)
         if errors := [
             *(field_error(name, f"does not go with {operation}.") for name in arguments if name not in tool.properties),
@@ -227,7 +236,7 @@ class PreviewChange(_Reading):
         ]:
             raise InvalidQuery(errors)
         how = f'Nothing was changed yet. To make the change, call {tool.name} with the same arguments and "confirm".'
-        return applying.preview(exchange, operation, arguments, how=how)
+        return applying.preview(exchange, tool, arguments, how=how)
 
 
 class GetChange(_Reading):

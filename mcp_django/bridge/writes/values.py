@@ -18,6 +18,7 @@ from django.db import models
 from django.utils.text import get_valid_filename
 from pydantic_core import from_json
 
+from mcp_django.bridge.changes.shown_values import amount_of
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields import choices, kinds
 from mcp_django.bridge.resources.fields.field_kinds import APPROXIMATE_DATE, kind_of, partners
@@ -250,11 +251,6 @@ def writes_past_widget(field: Any) -> bool:
         return True  # A list of choices makes a text of each.
     classes = (cls for cls in type(field).__mro__ if cls.__module__.startswith("django.contrib.postgres.fields."))
     return any(cls.__name__ in _PAST_WIDGETS for cls in classes)
-
-
-def amount_of(value: Any) -> Any:
-    """The amount of a value of django-money, whose currency is another column; any other value as it is."""
-    return value.amount if type(value).__module__.startswith(("djmoney.", "moneyed.")) else value
 
 
 def adjustment(one: WritableField, given: Any) -> str | None:

@@ -25,9 +25,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.audit.lines import safe_key
+from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.bridge.writes import approvals, change_rows, outcomes, summaries
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.base import FilteredAdmin
 from mcp_django.console.admin.deciding import decide, is_own, may_approve
@@ -229,6 +229,8 @@ class ChangeAdmin(FilteredAdmin):
 
     def _linked(self, request: HttpRequest, change: Change) -> str:
         """The records of a change, with links to those that the viewer may see, and their names for whoever may."""
+        if not change.model:
+            return ""
         keys = _keys_shown(change)
         try:
             model = apps.get_model(change.model)

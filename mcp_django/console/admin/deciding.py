@@ -15,14 +15,14 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
+from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
+from mcp_django.bridge.changes.approvals import NotApproved
+from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.row_names import NOTHING
+from mcp_django.bridge.changes.run import StaleView
+from mcp_django.bridge.changes.summaries import exact
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
-from mcp_django.bridge.writes import approvals, change_rows, outcomes, summaries
-from mcp_django.bridge.writes.approvals import NotApproved
-from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.row_names import NOTHING
-from mcp_django.bridge.writes.run import StaleView
-from mcp_django.bridge.writes.summaries import exact
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
 from mcp_django.protocol.jsonrpc import encode
@@ -87,7 +87,7 @@ def shown(request: HttpRequest, change: Change) -> JSON:
         return {}
     except waiting_changes.CannotApply as error:
         return {"problem": str(error), **more}
-    return {"effect": _effect(shown.preview), "digest": shown.digest, "may_apply": not needs_others, **more}
+    return {"effect": _effect_of(shown.lines), "digest": shown.digest, "may_apply": not needs_others, **more}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext, ngettext_lazy
 
 from mcp_django.access.authentication import authenticate
 from mcp_django.access.permissions import using_tool
+from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.options import OPERATIONS, Operation
 from mcp_django.bridge.prompts import catalog as prompts
 from mcp_django.bridge.resources import catalog as resources
@@ -23,7 +24,6 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.writes.access import writable_models
-from mcp_django.bridge.writes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.writes.tools import OperationTool, WriteTool
 from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError

@@ -20,7 +20,8 @@ import mcp_django
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, ModelMCP
-from mcp_django.bridge.tools import action_rows, confirmations
+from mcp_django.bridge.changes import confirmations
+from mcp_django.bridge.tools import action_rows
 from mcp_django.models import Tool, UsedNonce
 from mcp_django.protocol.errors import TooSlow
 from tests.support.asking import DirectPeer, errors_of, listed, text_of

@@ -17,7 +17,7 @@ from django.utils import timezone
 from PIL import Image
 
 from mcp_django import ModelMCP
-from mcp_django.bridge.writes.row_names import NOTHING
+from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import Change, Upload
 from mcp_django.server import waiting_changes

@@ -19,8 +19,8 @@ from pydantic_core import from_json
 
 from demo_project.flights.models import Disruption, Flight
 from mcp_django import Approval
+from mcp_django.bridge.changes import approvals
 from mcp_django.bridge.declared.consent import Level, Needs, needs_of
-from mcp_django.bridge.writes import approvals
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import AccessToken, Change, Decision, Tool

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from demo_project.flights.models import Airline, Flight
-from mcp_django.bridge.writes import summaries
+from mcp_django.bridge.changes import summaries
 from mcp_django.models import Change
 from tests.bridge.writes.clicking import Browser, said, state_of
 from tests.bridge.writes.conftest import Writer

@@ -16,7 +16,7 @@ from django.utils import timezone, translation
 
 from demo_project.flights.models import Flight
 from mcp_django.audit.recorder import recorder
-from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.changes import change_rows
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import AccessToken, Call, Change, Tool
 from mcp_django.server import waiting_changes

@@ -15,8 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from demo_project.flights.models import Airline, Disruption, Flight
-from mcp_django.bridge.tools import confirmations
-from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.changes import change_rows, confirmations
 from mcp_django.models import AccessToken, Change
 from tests.bridge.writes.conftest import Writer
 from tests.shop.models import Making, Part, Supplier, Tag

@@ -369,7 +369,7 @@ def test_a_client_that_can_ask_does_not_so_for_a_change_that_waits(
 def test_without_the_pages_of_the_admin_nothing_can_wait(
     mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_django.bridge.writes.applying.url_of", lambda *_: None)
+    monkeypatch.setattr("mcp_django.bridge.changes.applying.url_of", lambda *_: None)
 
     said = confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
 
@@ -381,7 +381,7 @@ def test_without_the_pages_of_the_admin_nothing_can_wait(
 def test_burying_a_change_among_many_that_wait(
     mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, limit: str, whose: str
 ) -> None:
-    monkeypatch.setattr(f"mcp_django.bridge.writes.change_rows.{limit}", 2)
+    monkeypatch.setattr(f"mcp_django.bridge.changes.change_rows.{limit}", 2)
     for key in ("3", "4"):
         confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=[key])
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
-from mcp_django.bridge.writes import approvals
+from mcp_django.bridge.changes import approvals
 from mcp_django.models import Change, Decision, DueRun, change_waits
 from mcp_django.server import due
 from tests.bridge.writes.clicking import Browser, state_of

@@ -16,9 +16,9 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
-from mcp_django.bridge.writes import change_rows
-from mcp_django.bridge.writes import run as run_module
-from mcp_django.bridge.writes.run import Run
+from mcp_django.bridge.changes import change_rows
+from mcp_django.bridge.changes import run as run_module
+from mcp_django.bridge.changes.run import Run
 from mcp_django.models import Change
 from tests.bridge.writes.conftest import Writer, save_with
 from tests.support.data import Users

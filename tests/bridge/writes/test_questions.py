@@ -12,7 +12,7 @@ from django import forms
 from django.contrib import admin
 
 from demo_project.flights.models import Disruption, Flight, Plane
-from mcp_django.bridge.writes.row_names import NOTHING
+from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.protocol.names import escaped, printable
 from tests.bridge.writes.clicking import Browser
 from tests.bridge.writes.conftest import Writer

@@ -13,9 +13,9 @@ from django.contrib.admin.models import LogEntry
 from django.db import OperationalError, connections, transaction
 from django.utils import timezone
 
-from mcp_django.bridge.writes import change_rows
-from mcp_django.bridge.writes import run as run_module
-from mcp_django.bridge.writes.run import Run
+from mcp_django.bridge.changes import change_rows
+from mcp_django.bridge.changes import run as run_module
+from mcp_django.bridge.changes.run import Run
 from mcp_django.models import Change
 from tests.bridge.writes.clicking import Browser
 from tests.bridge.writes.conftest import Writer
@@ -26,7 +26,7 @@ from tests.support.peers import Message
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
-UNKNOWN = "Its end is not known. Look at the record before you propose it again."
+UNKNOWN = "Its end is not known. Look at what it was to change before you propose it again."
 
 
 class Router:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Flight
-from mcp_django.bridge.writes.change_rows import URI
+from mcp_django.bridge.changes.change_rows import URI
 from mcp_django.models import Tool
 from tests.bridge.writes.clicking import Browser, proposed
 from tests.bridge.writes.conftest import ALL_SCOPES

@@ -1,4 +1,9 @@
-"""The run that has claimed a change: writes it in one transaction, and ends what is stored of it after a failure."""
+"""The run that has claimed a change: makes it, and ends what is stored of it after a failure.
+
+What is written to a known database is written in one transaction. A function of the project may do anything, so its
+change is marked as being written before it begins: if the process dies, nobody knows how far it came, and nothing runs
+it again.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db import connections, router, transaction
+from django.db import connections, transaction
 
 from mcp_django.access.throttling import throttles
-from mcp_django.bridge.tools.history import by_agent
-from mcp_django.bridge.writes import approvals, change_rows
-from mcp_django.bridge.writes.approvals import NotApproved
-from mcp_django.bridge.writes.outcomes import answer_of, is_one_database, text_of
+from mcp_django.audit.lines import by_agent
+from mcp_django.bridge.changes import approvals, change_rows
+from mcp_django.bridge.changes.approvals import NotApproved
+from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.core.compat.connections import can_lock_rows
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
@@ -25,7 +30,7 @@ from mcp_django.protocol.errors import RequestTimedOut
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.writes.applying import Proposed
+    from mcp_django.bridge.changes.proposed import Proposed
     from mcp_django.exchange.exchange import Exchange
 
 logger = logging.getLogger("mcp_django")
@@ -50,11 +55,13 @@ class Run:
         self._keys: Sequence[Any] = ()
         #: Whether it was committed for certain.
         self._is_committed = False
+        #: Whether what is not in one transaction has begun.
+        self._has_begun = False
 
     def write(self) -> JSON:
-        """Write the change in one transaction. Raises ToolError, InvalidQuery and what the project raises."""
+        """Make the change. Raises ToolError, InvalidQuery and what the project raises."""
         try:
-            return self._write()
+            return self._write() if self._change.using else self._call()
         except BaseException as error:
             answer = self._settled(error)
             if answer is None or not isinstance(error, Exception):
@@ -63,19 +70,18 @@ class Run:
             return answer
 
     def _write(self) -> JSON:
+        """Write it in one transaction of the database of its rows."""
         exchange, claimed = self._exchange, self._change
-        model = apps.get_model(claimed.model)
-        alias, is_one = router.db_for_write(model), is_one_database(model)
+        alias, is_one = claimed.using, is_one_database(claimed)
         with transaction.atomic(using=alias):
             transaction.on_commit(self._commit, using=alias)
             if is_one:
                 change_rows.mark_applied(claimed)
-            _lock(model, alias, change_rows.keys_of(claimed))
+            _lock(apps.get_model(claimed.model), alias, change_rows.keys_of(claimed))
             proposed = self._check()
             throttles.admit_writes(exchange, proposed.row_count)
             exchange.usage.change(claimed.model, proposed.keys)
-            by = f"{by_agent(exchange)}, change {claimed.key}{approvals.named(claimed)}"
-            result = {"status": "applied", "change": claimed.key, **proposed.apply(by)}
+            result = self._applied(proposed)
             if claimed.operation == "create":
                 exchange.usage.change(claimed.model, proposed.keys)
             self._result, self._keys = result, proposed.keys or change_rows.keys_of(claimed)
@@ -86,12 +92,28 @@ class Run:
             self._write_down()
         return result
 
+    def _call(self) -> JSON:
+        """Run a function of the project, in no transaction of ours."""
+        exchange = self._exchange
+        proposed = self._check()
+        throttles.admit_writes(exchange, proposed.row_count)
+        self._has_begun = True
+        self._result = self._applied(proposed)
+        self._commit()
+        self._write_down()
+        return self._result
+
+    def _applied(self, proposed: Proposed) -> JSON:
+        key = self._change.key
+        by = f"{by_agent(self._exchange)}, change {key}{approvals.named(self._change)}"
+        return {"status": "applied", "change": key, **proposed.apply(by)}
+
     def _commit(self) -> None:
         """Called before whatever the project wants to do after the commit."""
         self._is_committed = self._exchange.usage.is_done = True
 
     def _write_down(self) -> None:
-        """Record the result after the transaction of the rows, which are in another database."""
+        """Record the result afterwards, where it is not in the transaction of the rows."""
         change_rows.mark_applied(self._change)
         change_rows.keep_result(self._change, self._keys, self._result or {})
 
@@ -107,17 +129,19 @@ class Run:
 
     def _settle(self, error: BaseException) -> Change | None:
         ends = self._result is not None
-        if ends and not is_one_database(apps.get_model(self._change.model)):
+        is_stopped = self._exchange.cancelled or not isinstance(error, Exception)
+        if (ends and not is_one_database(self._change)) or (self._has_begun and is_stopped):
             if self._is_committed:
                 self._write_down()
             else:
                 change_rows.lose(self._change)
             return change_rows.again(self._change)
-        if self._has_waited and isinstance(error, StaleView | NotApproved | MCPError):
+        if self._has_waited and not self._has_begun and isinstance(error, StaleView | NotApproved | MCPError):
             change_rows.wait_again(self._change)
         else:
             why = RequestTimedOut() if self._exchange.cancellation.expired else error
-            change_rows.give_up(self._change, text_of(why), has_waited=self._has_waited)
+            # Its token confirms nothing again where nobody knows what was done before it failed.
+            change_rows.give_up(self._change, text_of(why), is_kept=self._has_waited or self._has_begun)
         known = change_rows.again(self._change) if ends else None
         return known if known is not None and known.state == State.APPLIED else None
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
+from mcp_django.bridge.changes import shown_values
+from mcp_django.bridge.changes.summaries import quoted
 from mcp_django.bridge.resources.fields.choices import as_text, choices_of
 from mcp_django.bridge.resources.reading.values import fetch_values
-from mcp_django.bridge.writes import states
-from mcp_django.bridge.writes.summaries import quoted
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.jsonrpc import encode
@@ -45,7 +45,8 @@ def names_of(rights: ModelRights, keys: Iterable[Any], *, follows: bool = True) 
     asked = {f"_mcp_{number}": column.expression() for number, column in enumerate(columns)}
     rows = rights.rows().filter(has_key_in(rights.model, wanted)).annotate(**asked).values_list("pk", *asked)
     found = [
-        (key, *(states.shown(*one) for one in zip(columns, read, strict=True))) for key, *read in fetch_values(rows)
+        (key, *(shown_values.shown(*one) for one in zip(columns, read, strict=True)))
+        for key, *read in fetch_values(rows)
     ]
     cells = [
         _in_words(column, [row[place] for row in found], follows=follows) for place, column in enumerate(columns, 1)
@@ -56,8 +57,10 @@ def names_of(rights: ModelRights, keys: Iterable[Any], *, follows: bool = True) 
     }
 
 
-def in_words(rights: ModelRights, name: str, value: Any) -> str:
+def in_words(rights: ModelRights | None, name: str, value: Any) -> str:
     """The value of a field, given as JSON, in words. A list of keys names the rows of a relation."""
+    if rights is None:
+        return _text(value)
     if isinstance(value, list) and name in rights.relations:
         related = rights.relations[name].related
         named = names_of(related, value) if related is not None else {}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from django.apps import apps
-from django.db import DataError, IntegrityError, router
+from django.db import DataError, IntegrityError
+from django.db.models import ProtectedError, RestrictedError
 from django.urls import NoReverseMatch, reverse
 from pydantic_core import from_json
 
+from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
-from mcp_django.bridge.tools.results import refused_by_database
-from mcp_django.bridge.writes import approvals, change_rows
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -23,17 +22,19 @@ if TYPE_CHECKING:
 
 State = Change.State
 
-_UNKNOWN = "Its end is not known. Look at the record before you propose it again."
+_UNKNOWN = "Its end is not known. Look at what it was to change before you propose it again."
 _NOT_DONE = "Nothing was changed."
 
 
 def answer_of(exchange: Exchange, known: Change) -> JSON:
     """What became of a change, for its agent."""
     state = State.WAITING if waits(known) else change_rows.state_of(known)
-    about: JSON = {"status": state, "change": known.key, "model": known.model}
+    about: JSON = {"status": state, "change": known.key}
+    about |= {"model": known.model} if known.model else {"tool": known.tool}
     match state:
         case State.APPLIED:
-            return from_json(known.result) if known.result else {**about, "ids": change_rows.keys_of(known)}
+            ids = {"ids": change_rows.keys_of(known)} if known.model else {}
+            return from_json(known.result) if known.result else {**about, **ids}
         case State.WAITING:
             pending: JSON = {"status": "pending", "resource": change_rows.uri_of(known)}
             who = "The user must agree"
@@ -67,15 +68,12 @@ def waits(change: Change) -> bool:
 
 def can_begin_again(known: Change) -> bool:
     """Whether its run is gone and has certainly written nothing: it would have said so in the same transaction."""
-    return (
-        known.state == State.WRITING
-        and change_rows.lease_is_over(known)
-        and is_one_database(apps.get_model(known.model))
-    )
+    return known.state == State.WRITING and change_rows.lease_is_over(known) and is_one_database(known)
 
 
-def is_one_database(model: Any) -> bool:
-    return router.db_for_write(model) == change_rows.alias()
+def is_one_database(change: Change) -> bool:
+    """Whether its rows are where changes are remembered, so that both are written in one transaction."""
+    return change.using == change_rows.alias()
 
 
 def text_of(error: BaseException) -> str:
@@ -88,3 +86,16 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, IntegrityError | DataError):
         return refused_by_database(error)
     return "It failed. The server's log has the details."
+
+
+def refused_by_database(error: IntegrityError | DataError) -> str:
+    """What the database has against a change, without its own words: they name columns and values."""
+    match error:
+        case ProtectedError() | RestrictedError():
+            return "Other records refer to what would be deleted, and protect it."
+        case DataError():
+            return "The database cannot hold one of the values."
+    return (
+        "The database refused it: a value that must be unique may be taken, a record that is referred to may be gone, "
+        "or a value breaks a rule of the table."
+    )

@@ -14,8 +14,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from django.apps import apps
-from django.contrib.auth import get_backends, get_permission_codename, get_user_model
+from django.contrib.auth import get_backends, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission
 from django.core.exceptions import FieldDoesNotExist, ValidationError
@@ -27,13 +26,11 @@ from django.utils.translation import gettext, ngettext
 from mcp_django.access.authentication import login_request
 from mcp_django.access.user_permissions import are_in_tables
 from mcp_django.bridge.callers import can_own
+from mcp_django.bridge.changes import change_rows, effects
+from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.summaries import OTHERS
 from mcp_django.bridge.declared.consent import GROUP, Level, Needs, name_of
 from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.resources.reading.rows import of_key
-from mcp_django.bridge.writes import access, change_rows, effects
-from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.effects import Effect
-from mcp_django.bridge.writes.summaries import OTHERS
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.principals import Principal, Source
@@ -42,9 +39,9 @@ from mcp_django.models import Change, Decision
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.changes.proposed import Proposed
+    from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.declared.consent import By
-    from mcp_django.bridge.writes.applying import Proposed
-    from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.exchange.site import Site
@@ -140,11 +137,8 @@ def _nobody(user: Any, change: Change) -> bool:
     return False
 
 
-def why_not(rights: Rights, change: Change, needs: Needs, parts: Sequence[Effect]) -> str:
-    """Why a person, by these ``rights``, may not approve the change; empty if nothing speaks against it.
-
-    ``parts``: the rows that it writes.
-    """
+def why_not(rights: Rights, change: Change, proposed: Proposed) -> str:
+    """Why a person, by these ``rights``, may not approve the change; empty if nothing speaks against it."""
     user: Any = rights.request.user
     if not (user.is_active and getattr(user, "is_staff", False) and user.has_perm(PERMISSION)):
         return gettext("You may not approve changes by agents.")
@@ -152,9 +146,9 @@ def why_not(rights: Rights, change: Change, needs: Needs, parts: Sequence[Effect
         return gettext("You stand behind this change: your agent, your token or your account proposes it.")
     if _is_younger(user, change):
         return gettext("Your account is younger than this change.")
-    if not all(_is_named(by, user, change) for by in merged(change, needs).by):
+    if not all(_is_named(by, user, change) for by in merged(change, proposed.needs).by):
         return gettext("Its rule names other people to approve it: %(who)s.") % {"who": who(change)}
-    if not all(_may_do(rights, part, user, change) for part in parts):
+    if not proposed.may_be_done_by(rights):
         return gettext("You may not do this yourself, so you may not approve it either.")
     return ""
 
@@ -164,26 +158,6 @@ def _is_younger(user: Any, change: Change) -> bool:
     if isinstance(joined, datetime):
         return joined > change.created_at
     return isinstance(joined, date) and joined > change.created_at.date()
-
-
-def _may_do(rights: Rights, part: Effect, user: Any, change: Change) -> bool:
-    """Whether the user may do to a row what the change does; of a row that the user does not see, in general."""
-    if part.count:
-        return True
-    operation: Any = part.change
-    if part.inline:
-        opts = apps.get_model(part.model)._meta
-        codename = get_permission_codename(access.VERBS[operation], opts)
-        return bool(opts.auto_created) or bool(user.has_perm(f"{opts.app_label}.{codename}"))
-    main = rights.of_label(change.model)
-    if main is None or not access.may_write(main, operation):
-        return False
-    found = of_key(main, part.key) if part.key else None
-    row = None if found is None else found[1].first()
-    hook = access.HOOKS[operation]
-    return row is None or call_hook(
-        lambda: bool(getattr(access.admin_of(main), hook)(main.rights.request, row)), False, main.model_mcp, hook
-    )
 
 
 def _stands_behind(user: Any, change: Change) -> bool:
@@ -222,9 +196,8 @@ def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> 
             "Other people must approve this, and more goes with it than you may see, which nobody could approve "
             "unseen. Nothing was changed. Let a person do it in the admin."
         )
-    needs, parts = proposed.needs, proposed.parts
     asked = (rights_of(exchange.request, one, exchange.site) for one in islice(candidates(change), _MOST_ASKED))
-    if all(why_not(rights, change, needs, parts) for rights in asked):
+    if all(why_not(rights, change, proposed) for rights in asked):
         raise ToolError(
             f"Other people must approve this, and nobody can: it takes {who(change)}. Nothing was changed. Tell the "
             "user to ask an administrator."
@@ -247,7 +220,7 @@ def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any)
     every = proposed.effects
     rights = rights_of(exchange.request, viewer, exchange.site)
     seen, hidden = effects.seen_by(rights, every)
-    why = why_not(rights, change, proposed.needs, every)
+    why = why_not(rights, change, proposed)
     return Seen(effects.lines_of(seen), hidden, why)
 
 
@@ -321,12 +294,12 @@ def check(exchange: Exchange, change: Change, proposed: Proposed, digest: str) -
 
     A vote counts of somebody who may do the same now, and sees the rows.
     """
-    needs, parts = merged(change, proposed.needs), proposed.parts
+    needs = merged(change, proposed.needs)
     counted = 0
     for one in _votes(change, digest):
         rights = rights_of(exchange.request, one.user, exchange.site)
-        sees = all(effects.rights_on(rights, part, parts[0]) is not None for part in parts)
-        counted += sees and not why_not(rights, change, needs, parts)
+        _, hidden = effects.seen_by(rights, proposed.parts)
+        counted += not hidden and not why_not(rights, change, proposed)
     if counted < needs.count:
         raise NotApproved
 

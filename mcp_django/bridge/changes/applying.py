@@ -6,29 +6,26 @@ again from the top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING
 
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json
 
 from mcp_django.access.authentication import login_request
 from mcp_django.access.throttling import throttles
-from mcp_django.access.throttling.throttles import NewValues
 from mcp_django.bridge.callers import can_own
+from mcp_django.bridge.changes import approvals, change_rows, confirmations
+from mcp_django.bridge.changes.approvals import NotApproved
+from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.outcomes import answer_of, can_begin_again, url_of, waits
+from mcp_django.bridge.changes.run import Run, StaleView
+from mcp_django.bridge.changes.summaries import question_of
 from mcp_django.bridge.declared.consent import Level
-from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.tools import confirmations
 from mcp_django.bridge.uploads.files import keep_files
-from mcp_django.bridge.writes import approvals, change_rows, deletions, proposals
-from mcp_django.bridge.writes.approvals import NotApproved
-from mcp_django.bridge.writes.change_rows import NotWaiting
-from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of, waits
-from mcp_django.bridge.writes.run import Run, StaleView
-from mcp_django.bridge.writes.summaries import question_of
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
@@ -40,11 +37,9 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mcp_django.bridge.changes.proposed import ChangingTool, Proposed
+    from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.declared.consent import Needs
-    from mcp_django.bridge.declared.options import Operation
-    from mcp_django.bridge.resources.policy.policy import ModelRights
-    from mcp_django.bridge.writes.effects import Effect
-    from mcp_django.bridge.writes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
 
 State = Change.State
@@ -64,73 +59,24 @@ _SAID: Mapping[Level, str] = {
 _MORE = "It needs more consent by now than was given. Nothing was changed. Call again without confirm."
 
 
-class Proposed(Protocol):
-    """A change that was read and allowed: a Proposal or a Deletion."""
-
-    operation: Operation
-    rights: ModelRights
-
-    @property
-    def keys(self) -> list[Any]:
-        """The primary keys of the rows."""
-
-    @property
-    def needs(self) -> Needs:
-        """What it needs beside a confirmed preview, by the rules of the project."""
-
-    @property
-    def row_count(self) -> int:
-        """How many rows are written, with those of inlines."""
-
-    @property
-    def arguments(self) -> JSON:
-        """What is proposed, whichever way it was spelled."""
-
-    @property
-    def state(self) -> JSON | None:
-        """What it was proposed for: the rows as they are."""
-
-    def new_values(self) -> Iterable[NewValues]:
-        """Its new values for what must be unique among rows that the agent does not all see."""
-
-    def preview(self) -> JSON: ...
-
-    def summary(self, *, values: bool) -> list[Line]: ...
-
-    @property
-    def effects(self) -> list[Effect]:
-        """What it does, as it is told to people."""
-
-    @property
-    def parts(self) -> list[Effect]:
-        """The rows that are written, without values."""
-
-    def for_person(self) -> JSON: ...
-
-    def apply(self, by: str) -> JSON: ...
-
-
-def propose(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
+def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Proposed:
     """Read the arguments of a call. Raises InvalidQuery and ToolError."""
-    rights = Rights(exchange.site, exchange.request, from_primary=True)
-    if operation == "delete":
-        return deletions.propose(rights, arguments)
-    return proposals.propose(rights, operation, arguments)
+    return tool.propose(exchange, arguments)
 
 
 # Previews.
 
 
-def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: str = _NOT_YET) -> JSON:
+def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str = _NOT_YET) -> JSON:
     """What the change would do, the token that confirms it, and ``how``. Nothing is written.
 
     It tells whether values are taken, so new ones count, also if it is refused for another reason. The call that
     confirms it is for the same values, and counts none.
     """
-    proposed = propose(exchange, operation, arguments)
+    proposed = propose(exchange, tool, arguments)
     throttles.admit_unique(exchange, proposed.new_values)
     shown = proposed.preview()
-    token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
+    token = confirmations.issue(exchange, [tool.name, proposed.arguments], proposed.state)
     notes = [*shown.pop("notes", []), how]
     if said := _SAID.get(proposed.needs.level):
         notes.append(said)
@@ -140,17 +86,17 @@ def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: s
 # Confirmed changes.
 
 
-def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
+def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
     """Make a change that was previewed, once. A repeated call gets the answer of the first one."""
-    known = _confirmed(exchange, operation, arguments)
+    known = _confirmed(exchange, tool, arguments)
     if known is not None and not can_begin_again(known):
         return _repeated(exchange, known)
-    check = partial(_checked, exchange, operation, arguments)
+    check = partial(_checked, exchange, tool, arguments)
     try:
         proposed = check()
     except ToolError:
         # Another call with the same token may have written the rows since, so that they are not as they were shown.
-        faster = None if known is not None else _confirmed(exchange, operation, arguments)
+        faster = None if known is not None else _confirmed(exchange, tool, arguments)
         if faster is None or can_begin_again(faster):
             raise
         return _repeated(exchange, faster)
@@ -160,11 +106,11 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
         needs, must_wait = proposed.needs, False
         lines = proposed.summary(values=needs.level > Level.PREVIEW)
         if needs.level > Level.PREVIEW:
-            alike = change_rows.waiting_alike(exchange, operation, arguments)
+            alike = change_rows.waiting_alike(exchange, tool, arguments)
             if alike is not None:
                 return answer_of(exchange, alike)
             must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, arguments)
-        planned = change_rows.planned(exchange, proposed, arguments, lines, waits=must_wait)
+        planned = change_rows.planned(exchange, tool, proposed, arguments, lines, waits=must_wait)
         planned.needs = approvals.stored(needs)
         if must_wait:
             planned.persons = approvals.persons_of(exchange)
@@ -185,13 +131,13 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
         except NotApproved:
             return answer_of(exchange, change_rows.again(claimed) or claimed)
     # Another call with the same token was faster.
-    known = _confirmed(exchange, operation, arguments)
+    known = _confirmed(exchange, tool, arguments)
     if known is None:
         raise ToolError("Another call with this token failed at the same time. Nothing was changed. Call again.")
     return _repeated(exchange, known)
 
 
-def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
+def apply_waiting(exchange: Exchange, tool: ChangingTool, waiting: Change, shown: str) -> JSON:
     """Make a change that its user has agreed to. The digest ``shown`` names what the user was shown.
 
     Raises StaleView if the rows differ by now, NotApproved, NotWaiting, ToolError, InvalidQuery and what the project
@@ -199,7 +145,7 @@ def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
     """
 
     def check() -> Proposed:
-        proposed = propose(exchange, operation, arguments)
+        proposed = propose(exchange, tool, arguments)
         if shown_as(waiting, proposed) != shown:
             raise StaleView
         needs = proposed.needs
@@ -208,7 +154,7 @@ def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
             raise NotApproved
         return _agreed(exchange, waiting, proposed)
 
-    operation, arguments = _waiting(waiting)
+    arguments = _arguments_of(waiting)
     check()
     if not change_rows.claim(waiting):
         raise NotWaiting
@@ -218,15 +164,16 @@ def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
         raise NotWaiting from None
 
 
-def propose_waiting(exchange: Exchange, waiting: Change) -> Proposed:
+def propose_waiting(exchange: Exchange, tool: ChangingTool, waiting: Change) -> Proposed:
     """What a change that waits would do now. Raises NotWaiting, InvalidQuery and ToolError."""
-    return propose(exchange, *_waiting(waiting))
+    return propose(exchange, tool, _arguments_of(waiting))
 
 
-def _waiting(change: Change) -> tuple[Operation, JSON]:
-    if not waits(change):
+def _arguments_of(waiting: Change) -> JSON:
+    if not waits(waiting):
         raise NotWaiting
-    return cast("Operation", change.operation), from_json(change.arguments)
+    found: JSON = from_json(waiting.arguments)
+    return found
 
 
 def _agreed(exchange: Exchange, known: Change, proposed: Proposed) -> Proposed:
@@ -250,9 +197,9 @@ def shown_as(change: Change, proposed: Proposed) -> str:
     return salted_hmac("mcp_django.writes.shown", text, algorithm="sha256").hexdigest()
 
 
-def _confirmed(exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+def _confirmed(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Change | None:
     try:
-        return change_rows.confirmed_by(arguments["confirm"], exchange, operation, arguments)
+        return change_rows.confirmed_by(arguments["confirm"], exchange, tool, arguments)
     except LookupError:
         raise confirmations.refused(f"This is no token for this call. {_AGAIN}") from None
 
@@ -262,10 +209,10 @@ def _repeated(exchange: Exchange, known: Change) -> JSON:
     return {**answer, "replayed": True} if known.state == State.APPLIED else answer
 
 
-def _checked(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
+def _checked(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Proposed:
     """The change that the token confirms, for the rows as they are. Raises InvalidQuery and ToolError."""
-    proposed = propose(exchange, operation, arguments)
-    what = [operation, proposed.arguments]
+    proposed = propose(exchange, tool, arguments)
+    what = [tool.name, proposed.arguments]
     confirmation = confirmations.read(exchange, what, arguments["confirm"], again=_AGAIN)
     confirmation.check(proposed.state, "What is there has changed since.")
     return proposed

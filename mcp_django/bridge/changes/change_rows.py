@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from mcp_django.audit.lines import caller
 from mcp_django.bridge.callers import can_own, origin_of
-from mcp_django.bridge.writes import summaries
+from mcp_django.bridge.changes import summaries
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
 from mcp_django.core.middleware_policy import withheld_of
@@ -32,9 +32,8 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.declared.options import Operation
-    from mcp_django.bridge.writes.applying import Proposed
-    from mcp_django.bridge.writes.summaries import Line
+    from mcp_django.bridge.changes.proposed import ChangingTool, Proposed
+    from mcp_django.bridge.changes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.site import Site
@@ -80,7 +79,7 @@ def about_rows(arguments: Mapping[str, Any]) -> JSON:
 # Finding.
 
 
-def confirmed_by(token: str, exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+def confirmed_by(token: str, exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Change | None:
     """The change that this token has confirmed in an earlier call of the same caller. None if there is none.
 
     Raises LookupError where the token belongs to another caller or call.
@@ -88,7 +87,7 @@ def confirmed_by(token: str, exchange: Exchange, operation: Operation, arguments
     found = Change.objects.using(alias()).filter(confirmed_by=_code_of(token)).first()
     if found is None:
         return None
-    is_same = found.operation == operation and found.arguments_digest == digest(about_rows(arguments))
+    is_same = found.tool == tool.name and found.arguments_digest == digest(about_rows(arguments))
     if not is_same or not is_of(found, exchange.site, exchange.principal):
         raise LookupError(token)
     return found
@@ -101,11 +100,11 @@ def find(site: Site, principal: Principal, key: str) -> Change | None:
     return found if found is not None and found.key == key and is_of(found, site, principal) else None
 
 
-def waiting_alike(exchange: Exchange, operation: Operation, arguments: JSON) -> Change | None:
+def waiting_alike(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Change | None:
     """A change that waits, and which the same credential has proposed with the same arguments."""
     principal = exchange.principal
     found = Change.objects.using(alias()).filter(
-        site=exchange.site.name, principal_key=principal.key, line=principal.lineage, operation=operation,
+        site=exchange.site.name, principal_key=principal.key, line=principal.lineage, tool=tool.name,
         arguments_digest=digest(about_rows(arguments)), state=State.WAITING, expires_at__gt=timezone.now(),
     )  # fmt: skip
     return found.order_by("created_at").first()
@@ -129,7 +128,9 @@ def lease_is_over(change: Change) -> bool:
 # Making and claiming.
 
 
-def planned(exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iterable[Line], *, waits: bool) -> Change:
+def planned(
+    exchange: Exchange, tool: ChangingTool, proposed: Proposed, arguments: JSON, lines: Iterable[Line], *, waits: bool
+) -> Change:
     """The row of a change that its token confirms, which is not stored yet."""
     now, principal = timezone.now(), exchange.principal
     named, about = caller(principal), about_rows(arguments)
@@ -139,7 +140,8 @@ def planned(exchange: Exchange, proposed: Proposed, arguments: JSON, lines: Iter
         scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=exchange.client.name,
-        operation=proposed.operation, model=proposed.rights.label, keys=_texts(proposed.keys),
+        kind=proposed.kind, tool=tool.name, operation=proposed.operation, model=proposed.label,
+        using=proposed.using, keys=_texts(proposed.keys), rows=proposed.row_count,
         arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
         summary=summaries.kept(lines, has_values=waits),
         reason=str(arguments.get("reason", ""))[:MAX_REASON],
@@ -225,9 +227,9 @@ def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
     )
 
 
-def give_up(change: Change, note: str, *, has_waited: bool) -> None:
-    """After a run that has written nothing: its token can be used again, and a change that has waited has failed."""
-    if not has_waited:
+def give_up(change: Change, note: str, *, is_kept: bool) -> None:
+    """After a run that has failed: the change is marked so or, if it is not kept, its token can be used again."""
+    if not is_kept:
         _running(change).delete()
     elif _end(_running(change), change, State.FAILED, note):
         _notify(change)

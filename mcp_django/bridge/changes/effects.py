@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_django.bridge.changes import row_names
+from mcp_django.bridge.changes.shown_values import is_visible, model_field
+from mcp_django.bridge.changes.summaries import Line, weight_of
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.rows import of_key
-from mcp_django.bridge.writes import row_names
-from mcp_django.bridge.writes.fields import model_field
-from mcp_django.bridge.writes.states import is_visible
-from mcp_django.bridge.writes.summaries import Line, weight_of
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change does to one row, or to a number of others."""
+    """What a change does to one row, or to a number of others, or what it runs."""
 
     #: As in a Line.
     change: str
+    #: Empty for what is run without a model.
     model: str
     #: Empty for a new row, and for a number of rows.
     key: str = ""
@@ -34,39 +34,51 @@ class Effect:
     #: Tells apart the rows of inlines, which have the name of their relation.
     row: int = 0
     inline: str = ""
+    #: What is run, as a person calls it.
+    title: str = ""
 
 
-def lines_of(told: Iterable[tuple[Effect, ModelRights]]) -> list[Line]:
+#: What is told first.
+_FIRST = ("run", "delete")
+#: An effect, with the rights by which it is told. None for what is run, which is no row.
+Told = tuple[Effect, "ModelRights | None"]
+
+
+def lines_of(told: Iterable[Told]) -> list[Line]:
     """What effects are in words, each by the rights of whoever reads it.
 
-    Deletions come first, then what weighs most, then numbers of rows.
+    What is run comes first, then deletions, then what weighs most, then numbers of rows.
     """
     every = list(told)
     of_rows = [(one, rights) for one, rights in every if not one.count]
     names = _names(of_rows)
     lines = [_lines(one, rights, names.get((rights, one.key), "")) for one, rights in of_rows]
-    ordered = sorted(lines, key=lambda lines: (lines[0][1].change != "delete", lines[0][0]))
+    ordered = sorted(lines, key=lambda lines: (_place_of(lines[0][1].change), lines[0][0]))
     counted = [Line(one.change, one.model, count=one.count) for one, _ in every if one.count]
     return [*(line for lines in ordered for _, line in lines), *counted]
 
 
-def _names(told: Iterable[tuple[Effect, ModelRights]]) -> dict[tuple[ModelRights, str], str]:
+def _place_of(change: str) -> int:
+    return _FIRST.index(change) if change in _FIRST else len(_FIRST)
+
+
+def _names(told: Iterable[Told]) -> dict[tuple[ModelRights | None, str], str]:
     """What the rows are called, by the rights that name them and their keys."""
     keys: dict[ModelRights, list[str]] = {}
     for effect, rights in told:
-        if effect.key:
+        if effect.key and rights is not None:
             keys.setdefault(rights, []).append(effect.key)
     return {(one, key): name for one, some in keys.items() for key, name in row_names.names_of(one, some).items()}
 
 
-def _lines(effect: Effect, rights: ModelRights, name: str) -> list[tuple[int, Line]]:
+def _lines(effect: Effect, rights: ModelRights | None, name: str) -> list[tuple[int, Line]]:
     """What is done to one row, each value with its weight."""
-    about = partial(Line, effect.change, effect.model, effect.key, name, row=effect.row)
+    about = partial(Line, effect.change, effect.model, effect.key, effect.title or name, row=effect.row)
     said = partial(row_names.in_words, rights)
     found = []
     for one in sorted(effect.diff, key=lambda one: str(one["field"])):
         field = one["field"]
-        column = rights.columns.get(field)
+        column = None if rights is None else rights.columns.get(field)
         line = about(column=field, before=said(field, one.get("before")), after=said(field, one["after"]))
         found.append((weight_of(column.field if column is not None else None), line))
     return sorted(found, key=lambda one: one[0]) or [(0, about())]
@@ -75,15 +87,19 @@ def _lines(effect: Effect, rights: ModelRights, name: str) -> list[tuple[int, Li
 # For somebody else than the user of the agent.
 
 
-def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[tuple[Effect, ModelRights]], int]:
+def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]:
     """Those of the effects that the viewer may see, with the rights that tell them, and how much is hidden.
 
     The first one is about the record itself. A hidden value counts as one, and so does a row without values, and a
     number of rows.
     """
-    found: list[tuple[Effect, ModelRights]] = []
+    found: list[Told] = []
     hidden = 0
     for effect in effects:
+        if effect.change == "run":
+            # What is given to it is what the agent has given, and its rows are effects of their own.
+            found.append((effect, None))
+            continue
         rights = rights_on(viewer, effect, effects[0])
         if rights is None:
             hidden += max(1, len(effect.diff))

@@ -34,12 +34,13 @@ COUNTED = tuple(_TITLES)
 class Line:
     """One thing that a change does: to a column of a row, to a row as a whole, or to a number of others."""
 
-    #: "create", "update" or "delete"; "deleted" or "unlinked" for rows that go with others, or lose their link.
+    #: "create", "update" or "delete"; "deleted" or "unlinked" for rows that go with others, or lose their link; "run"
+    #: for what is run, and "on" for the rows on which it is.
     change: str
     model: str
     #: Empty for a new row, and for a number of rows.
     key: str = ""
-    #: What the row is called beside its key.
+    #: What the row is called beside its key, or what is run.
     name: str = ""
     column: str = ""
     before: str = ""
@@ -63,6 +64,14 @@ def question_of(lines: Sequence[Line]) -> str:
 
 
 def _texts(lines: Sequence[Line]) -> Iterator[str]:
+    run = [line for line in lines if line.change == "run"]
+    if run:
+        yield f"{title_of(run[0])}:"
+        yield from (f"- {_value(line)}" for line in run if line.column)
+        on = [line for line in lines if line.change == "on"]
+        for model, of_model in groupby(on, key=lambda line: line.model):
+            rows = list(of_model)
+            yield from (f"- {len(rows)} {_noun(model, len(rows))}:", *(f"  - {who(row)}" for row in rows))
     deleted = [line for line in lines if line.change == "delete"]
     for model, of_model in groupby(deleted, key=lambda line: line.model):
         rows = list(of_model)
@@ -96,6 +105,10 @@ def place_of(line: Line) -> tuple[str, str, str, int]:
 
 def title_of(line: Line) -> str:
     """What is done to a row, without its values."""
+    if line.change == "run":
+        return f"Run {exact(line.name)}"
+    if line.change == "on":
+        return f"{_noun(line.model, 1)}{_which(line)}".capitalize()
     return f"{_VERBS[line.change]} {_noun(line.model, 1)}{_which(line)}"
 
 

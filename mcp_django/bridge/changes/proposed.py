@@ -1,0 +1,94 @@
+"""A change as an agent proposes it, of whatever kind, and the tool that proposes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from mcp_django.bridge.declared.consent import Needs
+from mcp_django.models import Change
+
+if TYPE_CHECKING:
+    from mcp_django.access.throttling.throttles import NewValues
+    from mcp_django.bridge.changes.effects import Effect
+    from mcp_django.bridge.changes.summaries import Line
+    from mcp_django.bridge.resources.policy.policy import Rights
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.types import JSON
+
+
+class Proposed(ABC):
+    """A change that was read and allowed. Nothing of it is written before ``apply``."""
+
+    kind: ClassVar[Change.Kind]
+    #: What it does to rows, if that is one thing: "create", "update" or "delete". Otherwise empty.
+    operation: str
+    #: The model of its rows, as ``app_label.model_name``. Empty where it has none.
+    label: str = ""
+    #: The database of its rows, in which it is written in one transaction. Empty where nobody knows what it writes.
+    using: str = ""
+    #: What is proposed, whichever way it was spelled.
+    arguments: JSON
+    #: What it was proposed for: the rows as they are.
+    state: JSON | None
+    #: What administrators decided that its tool needs, whatever the project declares.
+    least: Needs = Needs()
+
+    @property
+    @abstractmethod
+    def keys(self) -> Sequence[Any]:
+        """The primary keys of the rows."""
+
+    @property
+    @abstractmethod
+    def declared(self) -> Needs:
+        """What it needs beside a confirmed preview, by the rules of the project."""
+
+    @property
+    def needs(self) -> Needs:
+        return self.declared | self.least
+
+    @property
+    @abstractmethod
+    def row_count(self) -> int:
+        """How many rows are written, with those of inlines."""
+
+    @property
+    @abstractmethod
+    def effects(self) -> Sequence[Effect]:
+        """What it does, as it is told to people. Of several, the first one is about the whole."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[Effect]:
+        """The rows that are written, without values."""
+
+    @abstractmethod
+    def may_be_done_by(self, rights: Rights) -> bool:
+        """Whether a person with these rights may do the same: otherwise that person may not approve it either."""
+
+    def new_values(self) -> Iterable[NewValues]:
+        """Its new values for what must be unique among rows that the agent does not all see."""
+        return ()
+
+    @abstractmethod
+    def preview(self) -> JSON:
+        """What it would do, for the agent."""
+
+    @abstractmethod
+    def summary(self, *, values: bool) -> Sequence[Line]:
+        """What it does in words, for the user of its agent. Without ``values``, the rows alone."""
+
+    @abstractmethod
+    def apply(self, by: str) -> JSON:
+        """Do it. ``by`` says in the history who did. Raises ToolError with what is wrong."""
+
+
+class ChangingTool(Protocol):
+    """A tool whose calls are changes."""
+
+    name: str
+
+    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
+        """Read the arguments of a call. Raises InvalidQuery and ToolError."""
