@@ -34,6 +34,8 @@ class Override:
     text: str = ""
     #: The query of a tool that a person saved: see ``bridge.tools.saved_queries``.
     query: str = ""
+    #: Who must agree to what a tool does: see ``bridge.changes.asked``.
+    asks: str = ""
     #: Only members of ``groups`` may use it. Nobody may, where all these groups were deleted.
     restricted: bool = False
     groups: frozenset[int] = frozenset()
@@ -191,7 +193,7 @@ class ToolOverrides(Overrides):
 #: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
 _OF_PERMISSION = [Value(None, output_field=field) for field in (IntegerField(), CharField(), CharField())]
 
-tools = ToolOverrides("Tool", "query")
+tools = ToolOverrides("Tool", "query", "asks")
 prompts = Overrides("Prompt", "title", "text")
 
 

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
 
 from mcp_django.bridge.completion import CompletionFunction
+from mcp_django.bridge.declared.consent import Consent
 from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
@@ -50,6 +51,8 @@ def tool(
     task: TaskMode = False,
     audit: Collection[str] = (),
     on_loop: bool = True,
+    consent: Consent = "preview",
+    preview: Callable[..., Mapping[str, Any]] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -68,6 +71,8 @@ def tool(
     task: TaskMode = False,
     audit: Collection[str] = (),
     on_loop: bool = True,
+    consent: Consent = "preview",
+    preview: Callable[..., Mapping[str, Any]] | None = None,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
     """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
@@ -76,8 +81,11 @@ def tool(
     the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
     function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
     "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. With
-    ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. The decorator returns the function
-    itself. Raises ImproperlyConfigured if the function cannot be a tool.
+    ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. ``consent`` is "preview", "ask",
+    "approve" or an ``Approval``: with more than "preview" a call is previewed and confirmed first, and its user or
+    other people must agree. They are shown what ``preview``, a function of the same arguments that only reads, returns
+    as a dict; without it, the arguments. The decorator returns the function itself. Raises ImproperlyConfigured if the
+    function cannot be a tool.
     """
 
     def decorate(decorated: F) -> F:
@@ -100,6 +108,8 @@ def tool(
                 task=task,
                 audit=audit,
                 on_loop=on_loop,
+                consent=consent,
+                preview=preview,
             )
         )
         return decorated

@@ -50,6 +50,7 @@ _CANNOT_ASK = (
     "This needs an answer from the client's user, and this connection cannot ask. Use a session over an ASGI server, "
     "with Accept: text/event-stream and without a batch, or poll beside the request."
 )
+_CONFIRMED = "A change that was confirmed asks nothing more."
 _NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the extension {TASKS_EXTENSION} of 2026-07-28)."
 
 
@@ -101,6 +102,8 @@ class Exchange:
     #: Files that this run has opened.
     files: list[IO[bytes]] = field(default_factory=list)
     sent: Sent = field(default_factory=Sent)
+    #: Whether a confirmed change is being made. It runs once, so it asks nothing and becomes no task.
+    is_confirmed: bool = False
 
     @property
     def era(self) -> Era:
@@ -204,11 +207,12 @@ class Exchange:
         """Let a call of a tool go on as a task, if its client knows tasks. In a task it does nothing.
 
         The run ends here. A worker runs the tool again from the top, with the answers that were given so far, so
-        nothing with an effect may stand before this line. Questions before it are asked in the call, and questions
-        after it in the task. Where the client knows no tasks, or the server runs none, the tool goes on as it is; with
-        ``required`` MissingCapability or ToolError is raised instead. The tool is declared with ``task="later"``.
+        nothing with an effect may stand before this line. A confirmed change is not run again, so it goes on. Questions
+        before it are asked in the call, and questions after it in the task. Where the client knows no tasks, or the
+        server runs none, the tool goes on as it is; with ``required`` MissingCapability or ToolError is raised instead.
+        The tool is declared with ``task="later"``.
         """
-        if self.method != "tools/call":
+        if self.method != "tools/call" or self.is_confirmed:
             return
         if not self.knows_tasks:
             if required:
@@ -272,6 +276,8 @@ class Exchange:
 
         Raises MissingCapability, ToolError if the client refuses, and InvalidParams for an answer of another shape.
         """
+        if self.is_confirmed:
+            raise MissingCapability(next(iter(questions.values())).capability, _CONFIRMED)
         try:
             return self.answers.get(questions, self.client.capabilities)
         except InputRequired as asked:

@@ -22,14 +22,15 @@ from mcp_django.bridge.changes import approvals, change_rows, confirmations
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.outcomes import answer_of, can_begin_again, url_of, waits
+from mcp_django.bridge.changes.proposed import CONFIRM
 from mcp_django.bridge.changes.run import Run, StaleView
 from mcp_django.bridge.changes.summaries import question_of
-from mcp_django.bridge.declared.consent import Level
+from mcp_django.bridge.declared.consent import APPROVED, Level, Needs
 from mcp_django.bridge.uploads.files import keep_files
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
-from mcp_django.models import Change
+from mcp_django.models import Change, Tool
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from mcp_django.bridge.changes.proposed import ChangingTool, Proposed
     from mcp_django.bridge.changes.summaries import Line
-    from mcp_django.bridge.declared.consent import Needs
     from mcp_django.exchange.exchange import Exchange
 
 State = Change.State
@@ -49,7 +49,7 @@ _MAX_QUESTION = 2_000
 #: The most bytes of arguments that are kept while a change waits for a person.
 _MAX_KEPT_BYTES = 100_000
 _AGAIN = "Call again without confirm for another one."
-_NOT_YET = 'Nothing was changed yet. To make the change, send the same call again with "confirm" added.'
+NOT_YET = 'Nothing was changed yet. To make the change, send the same call again with "confirm" added.'
 _NOTHING: JSON = {"type": "object", "properties": {}}
 #: What a preview says of what the change needs.
 _SAID: Mapping[Level, str] = {
@@ -61,13 +61,18 @@ _MORE = "It needs more consent by now than was given. Nothing was changed. Call 
 
 def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Proposed:
     """Read the arguments of a call. Raises InvalidQuery and ToolError."""
-    return tool.propose(exchange, arguments)
+    proposed = tool.propose(exchange, change_rows.without_call(tool, arguments))
+    asks = Tool.objects.filter(site=exchange.site.name, name=tool.name).values_list("asks", flat=True).first()
+    if asks:
+        level = Level.named(asks)
+        proposed.least = APPROVED if level is Level.APPROVE else Needs(level)
+    return proposed
 
 
 # Previews.
 
 
-def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str = _NOT_YET) -> JSON:
+def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str = NOT_YET) -> JSON:
     """What the change would do, the token that confirms it, and ``how``. Nothing is written.
 
     It tells whether values are taken, so new ones count, also if it is refused for another reason. The call that
@@ -77,7 +82,7 @@ def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str
     throttles.admit_unique(exchange, proposed.new_values)
     shown = proposed.preview()
     token = confirmations.issue(exchange, [tool.name, proposed.arguments], proposed.state)
-    notes = [*shown.pop("notes", []), how]
+    notes = [*shown.pop("notes", []), *([how] if how else [])]
     if said := _SAID.get(proposed.needs.level):
         notes.append(said)
     return {"status": "preview", **shown, "confirm": token, "notes": notes}
@@ -109,7 +114,8 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
             alike = change_rows.waiting_alike(exchange, tool, arguments)
             if alike is not None:
                 return answer_of(exchange, alike)
-            must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, arguments)
+            reason = change_rows.reason_of(tool, arguments)
+            must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, reason)
         planned = change_rows.planned(exchange, tool, proposed, arguments, lines, waits=must_wait)
         planned.needs = approvals.stored(needs)
         if must_wait:
@@ -199,7 +205,7 @@ def shown_as(change: Change, proposed: Proposed) -> str:
 
 def _confirmed(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Change | None:
     try:
-        return change_rows.confirmed_by(arguments["confirm"], exchange, tool, arguments)
+        return change_rows.confirmed_by(arguments[CONFIRM], exchange, tool, arguments)
     except LookupError:
         raise confirmations.refused(f"This is no token for this call. {_AGAIN}") from None
 
@@ -213,18 +219,18 @@ def _checked(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Propose
     """The change that the token confirms, for the rows as they are. Raises InvalidQuery and ToolError."""
     proposed = propose(exchange, tool, arguments)
     what = [tool.name, proposed.arguments]
-    confirmation = confirmations.read(exchange, what, arguments["confirm"], again=_AGAIN)
-    confirmation.check(proposed.state, "What is there has changed since.")
+    confirmation = confirmations.read(exchange, what, arguments[CONFIRM], again=_AGAIN)
+    confirmation.check(proposed.state, proposed.changed)
     return proposed
 
 
-def _is_agreed(exchange: Exchange, lines: Sequence[Line], arguments: JSON) -> bool:
+def _is_agreed(exchange: Exchange, lines: Sequence[Line], reason: str) -> bool:
     """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal.
 
     Whoever made the token for somebody else may hold it, and does not answer in that person's place. Nobody agrees to
     what is not shown whole.
     """
-    question = _question(lines, arguments.get("reason"))
+    question = _question(lines, reason)
     if len(question) > _MAX_QUESTION or exchange.principal.is_made_by_another or _is_acted_for(exchange):
         return False
     try:
@@ -245,7 +251,7 @@ def _is_acted_for(exchange: Exchange) -> bool:
     return login is None or len(exchange.site.persons_of(login)) > 1
 
 
-def _question(lines: Sequence[Line], reason: str | None) -> str:
+def _question(lines: Sequence[Line], reason: str) -> str:
     why = f"\n\nThe agent says why: {printable(reason)[: change_rows.MAX_REASON]}" if reason else ""
     return question_of(lines) + why
 

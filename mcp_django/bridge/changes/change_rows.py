@@ -21,6 +21,7 @@ from pydantic_core import from_json
 from mcp_django.audit.lines import caller
 from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.bridge.changes import summaries
+from mcp_django.bridge.changes.proposed import ANSWER, CONFIRM, REASON
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
 from mcp_django.core.middleware_policy import withheld_of
@@ -54,8 +55,6 @@ _MAX_WAITING, _MAX_WAITING_OF_USER = 20, 200
 MAX_REASON = 500
 #: Expired changes that are emptied at a time.
 _AT_ONCE = 1_000
-#: Arguments that say how the tool is called, and not what is written.
-_ABOUT_CALL = frozenset({"confirm", "reason"})
 
 
 class NotWaiting(Exception):
@@ -71,9 +70,14 @@ def alias() -> str:
     return router.db_for_write(Change)
 
 
-def about_rows(arguments: Mapping[str, Any]) -> JSON:
-    """The arguments that say what is written."""
-    return {name: value for name, value in arguments.items() if name not in _ABOUT_CALL}
+def without_call(tool: ChangingTool, arguments: Mapping[str, Any]) -> JSON:
+    """The arguments that say what is done."""
+    return {name: value for name, value in arguments.items() if name not in tool.about_call}
+
+
+def reason_of(tool: ChangingTool, arguments: Mapping[str, Any]) -> str:
+    """Why, in the words of the agent."""
+    return str(arguments.get(REASON) or "")[:MAX_REASON] if REASON in tool.about_call else ""
 
 
 # Finding.
@@ -87,7 +91,7 @@ def confirmed_by(token: str, exchange: Exchange, tool: ChangingTool, arguments: 
     found = Change.objects.using(alias()).filter(confirmed_by=_code_of(token)).first()
     if found is None:
         return None
-    is_same = found.tool == tool.name and found.arguments_digest == digest(about_rows(arguments))
+    is_same = found.tool == tool.name and found.arguments_digest == digest(without_call(tool, arguments))
     if not is_same or not is_of(found, exchange.site, exchange.principal):
         raise LookupError(token)
     return found
@@ -105,7 +109,7 @@ def waiting_alike(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Ch
     principal = exchange.principal
     found = Change.objects.using(alias()).filter(
         site=exchange.site.name, principal_key=principal.key, line=principal.lineage, tool=tool.name,
-        arguments_digest=digest(about_rows(arguments)), state=State.WAITING, expires_at__gt=timezone.now(),
+        arguments_digest=digest(without_call(tool, arguments)), state=State.WAITING, expires_at__gt=timezone.now(),
     )  # fmt: skip
     return found.order_by("created_at").first()
 
@@ -133,9 +137,9 @@ def planned(
 ) -> Change:
     """The row of a change that its token confirms, which is not stored yet."""
     now, principal = timezone.now(), exchange.principal
-    named, about = caller(principal), about_rows(arguments)
+    named, about = caller(principal), without_call(tool, arguments)
     return Change(
-        key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
+        key=secrets.token_hex(11), confirmed_by=_code_of(arguments[CONFIRM]), site=exchange.site.name,
         principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
         scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
@@ -144,7 +148,7 @@ def planned(
         using=proposed.using, keys=_texts(proposed.keys), rows=proposed.row_count,
         arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
         summary=summaries.kept(lines, has_values=waits),
-        reason=str(arguments.get("reason", ""))[:MAX_REASON],
+        reason=reason_of(tool, arguments),
         state=State.WAITING if waits else State.WRITING,
         created_at=now, expires_at=now + (_WAITS if waits else _KEPT), **({} if waits else _run()),
     )  # fmt: skip
@@ -221,7 +225,8 @@ def mark_applied(change: Change) -> None:
 
 def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
     """Store the answer for the agent, after ``mark_applied``."""
-    values = {"keys": _texts(keys), "result": encode(result).decode(), **_emptied(change)}
+    kept = {name: value for name, value in result.items() if name != ANSWER}
+    values = {"keys": _texts(keys), "result": encode(kept).decode(), **_emptied(change)}
     Change.objects.using(alias()).filter(pk=change.pk, run=change.run).update(
         **values, expires_at=timezone.now() + _KEPT
     )

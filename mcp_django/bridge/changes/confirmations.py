@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils.crypto import constant_time_compare
 
-from mcp_django.access.nonces import claim
 from mcp_django.core.macs import macs
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.questions import digest
@@ -40,11 +39,6 @@ class Confirmation:
     _state_code: bytes
     #: How to get another token, as a sentence.
     _again: str
-
-    def claim(self) -> None:
-        """Use it up. Raises ToolError if it was used before, in any process."""
-        if not claim(f"confirm:{self.nonce}", SECONDS):
-            raise refused("This token has been used already. See whether the action has run before you repeat it.")
 
     def check(self, state: Any, changed: str) -> None:
         """Raises ToolError with the sentence ``changed`` if the rows are not as they were shown."""

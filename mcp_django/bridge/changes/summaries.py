@@ -37,7 +37,8 @@ class Line:
     #: "create", "update" or "delete"; "deleted" or "unlinked" for rows that go with others, or lose their link; "run"
     #: for what is run, and "on" for the rows on which it is.
     change: str
-    model: str
+    #: Empty for what is run.
+    model: str = ""
     #: Empty for a new row, and for a number of rows.
     key: str = ""
     #: What the row is called beside its key, or what is run.

@@ -77,6 +77,8 @@ class Approval:
 
 
 Consent = Literal["preview", "ask", "approve"] | Approval
+#: Its values, in words.
+CONSENTS = '"preview", "ask", "approve" or an Approval'
 
 
 def is_consent(value: Any) -> bool:

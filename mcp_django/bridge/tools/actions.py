@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache, partial
 from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator, signature
@@ -14,24 +14,27 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError, connections, router, transaction
 from django.http import QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
 
-from mcp_django.access import nonces
-from mcp_django.bridge.changes import confirmations
+from mcp_django.audit.lines import by_agent
+from mcp_django.bridge.changes import asked, confirmations
 from mcp_django.bridge.changes.outcomes import refused_by_database
+from mcp_django.bridge.changes.proposed import CONFIRM, REASON
 from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.bridge.declared.consent import CONSENTS, is_consent
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading import splitting
 from mcp_django.bridge.tools.action_responses import read_messages, read_response
-from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
+from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
-from mcp_django.bridge.tools.results import text_block, text_result
+from mcp_django.bridge.tools.proposed_action import ProposedAction
+from mcp_django.bridge.tools.results import structured_result, text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.connections import is_nested_durable
 from mcp_django.core.compat.requests import close_resources, freeze
@@ -44,6 +47,7 @@ from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.declared.consent import Consent
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
@@ -58,7 +62,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MAX_NAME = 64
 _FILTER = "Instead of ids, as in find_records."
 _FIRST_CALL = " Shows the rows first."
-_AGAIN = "Call again without confirm, and then with the token of that answer."
 #: More ids than these are shown first, as the rows of a filter are.
 _MANY = 20
 _CONFIRM: JSON = {
@@ -70,7 +73,12 @@ _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def action(
-    *, read_only: bool = False, destructive: bool = True, idempotent: bool = False, changes: Collection[str] = ()
+    *,
+    read_only: bool = False,
+    destructive: bool = True,
+    idempotent: bool = False,
+    changes: Collection[str] = (),
+    consent: Consent = "preview",
 ) -> Callable[[F], F]:
     """Declare what an admin action does to the data. This must be the outermost decorator.
 
@@ -81,13 +89,21 @@ def action(
     ``read`` instead of ``actions``, runs on the rows of a filter without ``confirm``, and writes no history.
 
     ``changes`` names the fields that the action changes. Its preview says what is in them now.
+
+    ``consent`` is "preview", "ask", "approve" or an ``Approval``. With more than "preview" the rows are shown first,
+    and the user of the agent or other people must agree. Raises ImproperlyConfigured for any other value.
     """
+    if not is_consent(consent):
+        raise ImproperlyConfigured(f"consent= of an action must be {CONSENTS}, and not {consent!r}.")
+    if read_only and consent != "preview":
+        raise ImproperlyConfigured("An action that only reads needs no consent=.")
 
     def decorate(function: F) -> F:
         function.mcp_annotations = Annotations(  # type: ignore[attr-defined]
             read_only=read_only, destructive=destructive and not read_only, idempotent=idempotent or read_only
         )
         function.mcp_changes = tuple(changes)  # type: ignore[attr-defined]
+        function.mcp_consent = consent  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -182,6 +198,7 @@ class AdminActionTool(BaseTool):
         self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
         self.annotations = getattr(function, "mcp_annotations", Annotations())
         self.changes: tuple[str, ...] = getattr(function, "mcp_changes", ())
+        self.consent: Consent = getattr(function, "mcp_consent", "preview")
         #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
         self.permissions: list[str] = list(
             getattr(function, "allowed_permissions", (model_mcp.site.action_permission,))
@@ -210,6 +227,8 @@ class AdminActionTool(BaseTool):
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         schema = self._input.schema
+        if self.needs_people(request):
+            schema = asked.with_confirmation(schema, self.about_call)
         rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
         if rights is not None and finds_rows(rights):
             return schema
@@ -230,7 +249,7 @@ class AdminActionTool(BaseTool):
         filtered = open_object(_FILTER if self.annotations.read_only else _FILTER + _FIRST_CALL)
         properties: JSON = {"ids": ids, "filter": filtered}
         if not self.annotations.read_only:
-            properties["confirm"] = _CONFIRM
+            properties[CONFIRM] = _CONFIRM
         return Schema({"type": "object", "properties": properties, "additionalProperties": False})
 
     @property
@@ -243,6 +262,18 @@ class AdminActionTool(BaseTool):
         if model is None or name != "ids":
             return NOTHING
         return complete_argument([model], name, {**arguments, "model": model.label})
+
+    @property
+    def about_call(self) -> Collection[str]:
+        return (CONFIRM, REASON)
+
+    def needs_people(self, request: MCPRequest) -> bool:
+        """Whether people may have to agree to a call, so that the rows are always shown first."""
+        return self.may_change and asked.needs_people(request, self.name, self.consent)
+
+    @cached_property
+    def _confirmed_input(self) -> Schema:
+        return Schema(asked.with_confirmation(self._input.schema, self.about_call))
 
     def is_available(self, request: MCPRequest) -> bool:
         """As the changelist offers it. Of an action that names no permission the site says what it needs."""
@@ -269,79 +300,73 @@ class AdminActionTool(BaseTool):
         return admin
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        arguments = self._input.without_blanks(arguments)
-        if errors := self._input.errors(arguments) or _misused(arguments):
+        needs_people = self.needs_people(exchange.request)
+        check = self._confirmed_input if needs_people else self._input
+        arguments = check.without_blanks(arguments)
+        if errors := check.errors(arguments) or _misused(arguments, needs_people=needs_people):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
-        request = exchange.request
         exchange.usage.model = self.model_mcp.label
-        conditions, ids, token = arguments.get("filter"), arguments.get("ids", []), arguments.get("confirm")
-        if conditions:
-            find = partial(of_filter, self.model_mcp, self._admin, request, conditions)
-            asked = {"model": self.model_mcp.label, "filter": conditions}
-            with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
-                return self._act_once_shown(exchange, find, "filter", conditions, token)
-        find = partial(of_ids, self.model_mcp, self._admin, request, ids)
-        if token is not None or (len(ids) > _MANY and not self.annotations.read_only):
-            return self._act_once_shown(exchange, find, "ids", sorted(map(str, ids)), token)
-        chosen = find()
-        return self._act(exchange, lambda: chosen)
+        is_few = len(arguments.get("ids", ())) in range(1, _MANY + 1)
+        if not needs_people and (self.annotations.read_only or is_few):
+            proposed = self.propose(exchange, arguments)
+            if proposed.keys:
+                return self.act(exchange, proposed.chosen, by_agent(exchange))
+            return text_result("\n".join(proposed.preview()["lines"]))
+        answer, made = asked.preview_or_change(exchange, self, arguments, how="")
+        if made is not None:
+            return made
+        return self._shown(arguments, answer) if answer["status"] == "preview" else structured_result(answer)
 
-    def _act_once_shown(
-        self, exchange: Exchange, find: Callable[[], ChosenRows], argument: str, what: Any, token: str | None
-    ) -> JSON:
-        """Show the rows that an argument names, or act on those that the token confirms. Raises ToolError, TooSlow."""
-        if token is None:
-            found = find()
-            acts_at_once = self.annotations.read_only and found.keys
-            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, argument, what, found)
-        confirmation = confirmations.read(exchange, [self.name, argument, what], token, again=_AGAIN)
-        nonces.forget_expired()
+    def propose(self, exchange: Exchange, arguments: JSON) -> ProposedAction:
+        """Find the rows of the arguments of a call. Raises ToolError and TooSlow."""
+        request, conditions, ids = exchange.request, arguments.get("filter"), arguments.get("ids", [])
+        if not conditions:
+            chosen = of_ids(self.model_mcp, self._admin, request, ids)
+            return ProposedAction(self, exchange, chosen, {"ids": sorted(map(str, ids))})
+        asked_for = {"model": self.model_mcp.label, "filter": conditions}
+        with splitting.explained(Rights.of(self.model_mcp.site, request), asked_for):
+            chosen = of_filter(self.model_mcp, self._admin, request, conditions)
+        return ProposedAction(self, exchange, chosen, {"filter": conditions})
 
-        def confirmed() -> ChosenRows:
-            # The claim is the first statement of the transaction: another process with the same token waits for it.
-            confirmation.claim()
-            found = find()
-            changed = f"The rows have changed since: {len(found.keys)} match now."
-            confirmation.check(_named(found.keys), changed)
-            return found
-
-        return self._act(exchange, confirmed, nonces.database())
-
-    def _show(self, exchange: Exchange, argument: str, what: Any, chosen: ChosenRows) -> JSON:
-        """The rows, and the token that acts on them if there are any."""
-        conditions = what if argument == "filter" else {}
-        lines = preview(self.model_mcp, exchange.request, conditions, chosen, self.changes)
-        if chosen.keys:
-            token = confirmations.issue(exchange, [self.name, argument, what], _named(chosen.keys))
+    def _shown(self, arguments: JSON, previewed: JSON) -> JSON:
+        """The rows in words, and the token that acts on them if there are any."""
+        lines = previewed["lines"]
+        if previewed["count"]:
             minutes = confirmations.SECONDS // 60
+            argument = "filter" if arguments.get("filter") else "ids"
             lines.append(
                 f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same {argument} and "
-                f'"confirm": "{token}".'
+                f'"confirm": "{previewed[CONFIRM]}".'
             )
+            lines += previewed["notes"]
         return text_result("\n".join(lines))
 
-    def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], *databases: str) -> JSON:
-        """Run the action on the rows, in a transaction on its database and on the others that are written to."""
+    def act(self, exchange: Exchange, chosen: ChosenRows, by: str) -> JSON:
+        """Run the action on the rows, in a transaction on its database and on the others that are written to.
+
+        ``by`` says in the history who did.
+        """
         admin, request = self._admin, exchange.request
         function = self._function_for(request)
         if function is None:
             raise ToolError("You may not do this. Nothing was changed.")
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
-        history = History(admin, exchange, alias, self.get_title(), is_kept=not self.annotations.read_only)
+        message = f"{self.get_title()}: {by}"
+        history = History(admin, request, alias, message, is_kept=not self.annotations.read_only)
         response: Any = None
         texts: RowTexts | None = None
         try:
             # An action that fails half-way must not leave half of its work behind.
             with ExitStack() as transactions:
-                # The database of the action commits last: if that fails, a token is lost, but never used twice.
-                for name in dict.fromkeys([alias, *databases, *history.databases]):
+                # The database of the action commits last.
+                for name in dict.fromkeys([alias, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 # Called before whatever the project wants to do after the commit, which may fail.
                 transaction.on_commit(partial(self._note_done, exchange), using=alias)
-                chosen = choose()
                 texts = self._texts(exchange, chosen, alias)
-                exchange.usage.change(self.model_mcp.label, chosen.keys)
+                if not exchange.is_confirmed:
+                    exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
                 with connections[alias].execute_wrapper(written), history.watching(chosen), passing_session(request):
                     response = function(admin, request, chosen.queryset)
@@ -374,8 +399,12 @@ class AdminActionTool(BaseTool):
         said = _without_texts(texts, said)
         if is_taken_back:
             said.append("The action took its own changes back: nothing was changed.")
+            if exchange.is_confirmed:
+                raise ToolError("\n".join(said))
         else:
-            self._note_done(exchange)
+            # That of a change is done once its own transaction has ended.
+            if not exchange.is_confirmed:
+                self._note_done(exchange)
             said += [f"Nothing was rolled back: the action wrote {written.describe()}."] if has_failed else []
         if not said and not files:
             said.append("Done; the admin said nothing.")
@@ -410,17 +439,12 @@ def _detail_of(error: Exception) -> str:
     return refused_by_database(error) if isinstance(error, IntegrityError | DataError) else "You may not do this."
 
 
-def _named(keys: Iterable[Any]) -> list[str]:
-    """The keys as a confirmation compares them, whatever their order."""
-    return sorted(map(str, keys))
-
-
-def _misused(arguments: JSON) -> list[FieldError]:
+def _misused(arguments: JSON, *, needs_people: bool) -> list[FieldError]:
     """The errors of arguments that do not go together."""
     if ("ids" in arguments) == bool(arguments.get("filter")):
         return [field_error("ids", "give either ids or a filter that is not empty.")]
-    if "confirm" in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
-        return [field_error("confirm", f"goes with a filter, or with more than {_MANY} ids: fewer need none.")]
+    if not needs_people and CONFIRM in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
+        return [field_error(CONFIRM, f"goes with a filter, or with more than {_MANY} ids: fewer need none.")]
     return []
 
 

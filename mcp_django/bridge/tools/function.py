@@ -5,20 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
 from mcp_django.access.permissions import has_permission
+from mcp_django.bridge.changes import asked
+from mcp_django.bridge.changes.proposed import CONFIRM, REASON
 from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.bridge.declared.consent import CONSENTS, is_consent
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.resources.policy.audited import note_arguments
 from mcp_django.bridge.signatures import Signature, call_handler, name_and_description
 from mcp_django.bridge.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.bridge.tools.mirrored import mirrored_in
-from mcp_django.bridge.tools.results import checked
+from mcp_django.bridge.tools.proposed_call import ProposedCall
+from mcp_django.bridge.tools.results import checked, structured_result
 from mcp_django.bridge.tools.returns import Returns
 from mcp_django.bridge.tools.yields import Gathering, Yields, does_yield
 from mcp_django.bridge.uploads.files import how_to_upload
@@ -34,6 +38,7 @@ from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.declared.consent import Consent
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
 
@@ -59,6 +64,8 @@ class FunctionTool(BaseTool):
         task: TaskMode = False,
         audit: Collection[str] = (),
         on_loop: bool = True,
+        consent: Consent = "preview",
+        preview: Callable[..., Mapping[str, Any]] | None = None,
     ) -> None:
         self.function = function
         self._on_loop = on_loop
@@ -99,6 +106,8 @@ class FunctionTool(BaseTool):
         called_in = {} if self._signature is None else self._signature.called
         self.audited = tuple(called_in.get(one, one) for one in audit)
         _check_audited(self, what)
+        self.consent, self.preview = consent, preview
+        _check_consent(self, what)
 
     @staticmethod
     def _schema_of(signature: Signature) -> JSON:
@@ -125,7 +134,24 @@ class FunctionTool(BaseTool):
     def get_description(self, request: MCPRequest | None) -> str:
         return self._description
 
+    def needs_people(self, request: MCPRequest) -> bool:
+        """Whether people may have to agree to a call, which is then previewed and confirmed."""
+        return self.may_change and asked.needs_people(request, self.name, self.consent)
+
+    @property
+    def about_call(self) -> Collection[str]:
+        """The arguments beside its own with which a call is confirmed."""
+        return {CONFIRM, REASON}.difference(self.argument_names)
+
+    @cached_property
+    def _confirmed_input(self) -> Schema:
+        return Schema(asked.with_confirmation(self._input.schema, self.about_call))
+
     def get_input_schema(self, request: MCPRequest) -> JSON:
+        schema = self._own_schema(request)
+        return asked.with_confirmation(schema, self.about_call) if self.needs_people(request) else schema
+
+    def _own_schema(self, request: MCPRequest) -> JSON:
         schema = self._input.schema
         if not self.takes_files or self._signature is None:
             return schema
@@ -137,7 +163,9 @@ class FunctionTool(BaseTool):
         return {**schema, "properties": {**named, **described}}
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return self._returns.schema.schema if self._returns.schema else None
+        # The answer may be a preview, or say that people must agree.
+        is_promised = self._returns.schema is not None and not self.needs_people(request)
+        return self._returns.schema.schema if is_promised and self._returns.schema else None
 
     @property
     def argument_names(self) -> Collection[str]:
@@ -151,6 +179,38 @@ class FunctionTool(BaseTool):
         return NOTHING if self._signature is None else self._signature.complete(exchange, name, arguments[name])
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if self.needs_people(exchange.request):
+            return self._preview_or_change(exchange, arguments)
+        arguments, values = self._read(exchange, arguments)
+        if self.task in (True, "required"):
+            exchange.as_task(required=self.task == "required")
+        return self.call(exchange, values, on_loop=self._on_loop)
+
+    def _preview_or_change(self, exchange: Exchange, arguments: JSON) -> JSON:
+        check = self._confirmed_input
+        arguments = check.without_nulls(arguments)
+        if errors := check.errors(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        answer, made = asked.preview_or_change(exchange, self, arguments)
+        return structured_result(answer) if made is None else made
+
+    def propose(self, exchange: Exchange, arguments: JSON) -> ProposedCall:
+        """Read the arguments of a call to which people must agree. Raises ToolError."""
+        if why := self.why_not_asked():
+            raise ToolError(f"People must agree to this tool, and cannot: {why} Nothing was done.")
+        return ProposedCall(self, exchange, *self._read(exchange, arguments))
+
+    def why_not_asked(self) -> str:
+        """Why people cannot be asked about its calls; empty where they can."""
+        if CONFIRM in self.argument_names:
+            return f"its own argument is called {CONFIRM}. Rename it."
+        secret = next(filter(is_secret_name, self.argument_names), None)
+        if secret is not None and self.preview is None:
+            return f"its argument {secret} has the name of a secret, which nobody may be shown. Declare preview=."
+        return ""
+
+    def _read(self, exchange: Exchange, arguments: JSON) -> tuple[JSON, JSON]:
+        """The arguments as they are checked, and the values that the function gets. Raises ToolError."""
         arguments = self._input.without_nulls(arguments)
         if errors := self._input.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
@@ -159,12 +219,16 @@ class FunctionTool(BaseTool):
         except InvalidArguments as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
         note_arguments(exchange.usage, self.audited, arguments)
-        if self.task in (True, "required"):
-            exchange.as_task(required=self.task == "required")
+        return arguments, values
+
+    def call(self, exchange: Exchange, values: JSON, *, on_loop: bool) -> JSON:
+        """Run the function. ``on_loop`` as for ``tool``."""
         if isinstance(self._returns, Yields):
             gathering = Gathering(self._returns, exchange, runs_to_end=self.may_change)
-            return self._call(exchange, gathering.function, values, partial(self._finish, exchange, gathering.result))
-        return self._call(exchange, self.function, values, partial(self._finish, exchange, self._returns.write))
+            finish = partial(self._finish, exchange, gathering.result)
+            return self._call(exchange, gathering.function, values, finish, on_loop=on_loop)
+        finish = partial(self._finish, exchange, self._returns.write)
+        return self._call(exchange, self.function, values, finish, on_loop=on_loop)
 
     def _call(
         self,
@@ -172,8 +236,10 @@ class FunctionTool(BaseTool):
         function: Callable[..., Any],
         values: JSON,
         write: Callable[[Callable[[], Any]], JSON],
+        *,
+        on_loop: bool,
     ) -> JSON:
-        call = partial(call_handler, function, exchange.request, values, name=self._what, on_loop=self._on_loop)
+        call = partial(call_handler, function, exchange.request, values, name=self._what, on_loop=on_loop)
         return finishing(write, call)
 
     def _finish(self, exchange: Exchange, write: Callable[[Any], JSON], run: Callable[[], Any]) -> JSON:
@@ -197,6 +263,25 @@ def _check_audited(tool: FunctionTool, what: str) -> None:
             raise ImproperlyConfigured(unknown_name(f"audit= of the {what}: argument", name, list(tool.argument_names)))
         if is_secret_name(name):
             raise ImproperlyConfigured(f"audit= of the {what}: {name!r} is the name of a secret. Leave it out.")
+
+
+def _check_consent(tool: FunctionTool, what: str) -> None:
+    if not is_consent(tool.consent):
+        raise ImproperlyConfigured(f"consent= of the {what} must be {CONSENTS}, and not {tool.consent!r}.")
+    if tool.preview is not None:
+        names = [one.name for one in list(inspect.signature(tool.function).parameters.values())[1:]]
+        try:
+            inspect.signature(tool.preview).bind(None, **dict.fromkeys(names))
+        except TypeError as error:
+            raise ImproperlyConfigured(f"preview= of the {what} must take what the tool takes: {error}.") from None
+    if tool.consent == "preview":
+        return
+    if tool.annotations.read_only:
+        raise ImproperlyConfigured(f"The {what} only reads, so nobody is asked for consent=.")
+    if tool.task:
+        raise ImproperlyConfigured(f"The {what} has a task= and consent=. What people agreed to runs once, at once.")
+    if why := tool.why_not_asked():
+        raise ImproperlyConfigured(f"consent= of the {what}: {why}")
 
 
 def _second_parameter(function: Callable[..., Any], what: str) -> str:

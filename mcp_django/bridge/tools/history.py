@@ -13,7 +13,6 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.auth import get_user_model
 from django.db import connections, models, router
 
-from mcp_django.audit.lines import by_agent
 from mcp_django.conf import get_conf
 from mcp_django.core.db.bounds import BEFORE_STATEMENT
 from mcp_django.core.db.column_paths import is_in
@@ -21,7 +20,7 @@ from mcp_django.core.hooks import call_hook, hook_of
 
 if TYPE_CHECKING:
     from mcp_django.bridge.tools.action_rows import ChosenRows
-    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 _VERB = re.compile(rf"{BEFORE_STATEMENT.pattern}(\w*)", re.DOTALL)
 #: The statements that delete no row. Before any other one, the rows are read.
@@ -49,9 +48,8 @@ class History:
     the action writes history itself.
     """
 
-    def __init__(self, admin: ModelAdmin[Any], exchange: Exchange, alias: str, title: str, *, is_kept: bool) -> None:
-        self._admin, self._request, self._alias = admin, exchange.request, alias
-        self._message = f"{title}: {by_agent(exchange)}"
+    def __init__(self, admin: ModelAdmin[Any], request: MCPRequest, alias: str, message: str, *, is_kept: bool) -> None:
+        self._admin, self._request, self._alias, self._message = admin, request, alias, message
         #: The database of the history; none where no history is written.
         self.databases: tuple[str, ...] = ()
         self._chosen: ChosenRows

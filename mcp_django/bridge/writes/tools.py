@@ -12,6 +12,7 @@ from django.db import DataError, IntegrityError
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.changes import applying, change_rows, confirmations, outcomes
 from mcp_django.bridge.changes.outcomes import refused_by_database
+from mcp_django.bridge.changes.proposed import CONFIRM, REASON
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.completers import complete_argument
@@ -135,6 +136,7 @@ class OperationTool(WriteTool):
     """Creates, updates or deletes: after a preview, once that is confirmed."""
 
     operation: ClassVar[Operation]
+    about_call: Collection[str] = (CONFIRM, REASON)
 
     def is_available(self, request: MCPRequest) -> bool:
         rights = Rights.of(self.site, request)
