@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -95,10 +95,18 @@ def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]
     """
     found: list[Told] = []
     hidden = 0
+    # Rows on which something is run may be a thousand, and are looked up together.
+    on = [effect for effect in effects if effect.change == "on"]
+    seen = {label: _visible(viewer, label, [one.key for one in on if one.model == label]) for label in _labels(on)}
     for effect in effects:
         if effect.change == "run":
             # What is given to it is what the agent has given, and its rows are effects of their own.
             found.append((effect, None))
+            continue
+        if effect.change == "on":
+            rights, keys = seen[effect.model]
+            hidden += effect.key not in keys
+            found += [(effect, rights)] if effect.key in keys else []
             continue
         rights = rights_on(viewer, effect, effects[0])
         if rights is None:
@@ -108,6 +116,16 @@ def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]
         hidden += len(effect.diff) - len(diff)
         found.append((replace(effect, diff=diff), rights))
     return found, hidden
+
+
+def _labels(effects: Iterable[Effect]) -> set[str]:
+    return {effect.model for effect in effects}
+
+
+def _visible(viewer: Rights, label: str, keys: Sequence[str]) -> tuple[ModelRights | None, Collection[str]]:
+    """What the viewer may read of a model, and those of its rows that the viewer may see."""
+    rights = viewer.of_label(label)
+    return rights, () if rights is None else visible_keys(rights, keys)
 
 
 def rights_on(viewer: Rights, effect: Effect, main: Effect) -> ModelRights | None:

@@ -21,6 +21,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
+from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools.actions import AdminActionTool
@@ -130,12 +131,21 @@ class ToolAdmin(OverrideAdmin):
     list_per_page = 200
     show_facets = admin.ShowFacets.NEVER
     search_fields = ["name", "description"]
-    fields = ["name", "site", "enabled", "what_it_does", "needs", "declared_description", "description", "groups"]
-    readonly_fields = ["name", "site", "what_it_does", "needs", "declared_description", "saved_call", "activity"]
+    fields = [
+        "name", "site", "enabled", "asks", "declared_consent", "what_it_does", "needs", "declared_description",
+        "description", "groups",
+    ]  # fmt: skip
+    readonly_fields = [
+        "name", "site", "declared_consent", "what_it_does", "needs", "declared_description", "saved_call", "activity",
+    ]  # fmt: skip
     make_rows = staticmethod(make_tool_rows)
 
     def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
         fields = [*super().get_fields(request, obj), *self.activity_fields(request)]
+        tool = None if obj is None else tool_of(obj)
+        if tool is None or not tool.may_change:
+            # Nobody is asked about a tool that reads.
+            fields = [name for name in fields if name not in ("asks", "declared_consent")]
         if obj is not None and obj.query:
             fields.remove("declared_description")
             # The call may name fields that the viewer may not read.
@@ -284,6 +294,13 @@ class ToolAdmin(OverrideAdmin):
         if tool.annotations.read_only:
             return str(_("reads"))
         return str(_("may destroy data") if tool.annotations.destructive else _("changes data"))
+
+    @admin.display(description=_("declared consent"))
+    def declared_consent(self, row: Tool) -> str:
+        tool = tool_of(row)
+        if isinstance(tool, WriteTool):
+            return str(_("that of each model"))
+        return described(getattr(tool, "consent", "preview"))
 
     @admin.display(description=_("needs"))
     def needs(self, row: Tool) -> str:

@@ -20,6 +20,7 @@ from django.utils import translation
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
+from mcp_django.bridge.declared import consent
 from mcp_django.bridge.declared.options import row_hook
 from mcp_django.bridge.declared.secrets import is_named_as_secret, is_ours, why_hidden
 from mcp_django.bridge.prompts import catalog as prompts
@@ -330,6 +331,7 @@ def _tool(tool: BaseTool, described: JSON) -> JSON:
         "idempotent": annotations.idempotent,
         "open_world": annotations.open_world,
         "task": tool.task,
+        "consent": consent.described(getattr(tool, "consent", "preview")),
         "starts": "on" if tool.enabled_by_default else "off",
         "bytes": len(encode(described)),
     }
