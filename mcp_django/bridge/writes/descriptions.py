@@ -13,6 +13,7 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
+from mcp_django.bridge.writes.opening import open_form
 from mcp_django.protocol.names import title_of
 from mcp_django.types import JSON
 
@@ -43,7 +44,7 @@ def describe(model: ModelRights, key: Any) -> JSON:
     described: JSON = {"model": model.label, **({} if key is None else {"id": str(pk)}), "operations": operations}
     if key is not None and "update" not in operations and not access.decides_by_row(model, "delete"):
         return described
-    page, main, inlines = proposals.open_form(of_row, pk)
+    page, main, inlines = open_form(of_row, pk)
     if key is not None:
         described["operations"] = [one for one in operations if one not in page.refused]
         if "update" not in described["operations"]:

@@ -16,27 +16,37 @@ from django.utils import timezone
 _READING = ("clean", "to_python", "has_changed")
 
 
-def exact(form_class: Any, prepare: Callable[[Any], None] | None = None) -> Any:
+def exact(form_class: Any, prepare: Callable[[Any], None], begin: Callable[..., object] | None = None) -> Any:
     """The form class with instances that read date-times in UTC. All else of the class and the instances stays.
 
-    ``prepare`` is called with each instance.
+    ``begin`` is called with the arguments of each instance before it is made, and ``prepare`` with the instance.
 
     The project's own code in the form runs in the project's time zone, except while a date-time field cleans a value.
     """
-    if not isinstance(form_class, type):
-        return form_class
 
-    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        # No subclass of the form is made: a project may ask for the class of its form, or give instances of another.
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if begin is not None:
+            begin(*args, **kwargs)
         form = form_class(*args, **kwargs)
         read_exactly(form)
-        if prepare is not None:
-            prepare(form)
+        prepare(form)
         return form
 
-    made = {"__new__": make, "__module__": form_class.__module__, "__qualname__": form_class.__qualname__}
+    return made_by(make, form_class)
+
+
+def made_by(make: Callable[..., Any], cls: Any) -> Any:
+    """The class of forms, or of formsets, whose instances ``make`` makes; what is no class stays what it is."""
+    if not isinstance(cls, type):
+        return cls
+    # No instance of a subclass is made: a project may ask for the class of its form, or give instances of another.
+    made = {
+        "__new__": lambda _, *args, **kwargs: make(*args, **kwargs),
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+    }
     # Past the metaclass, which would make the fields of the form once more.
-    return type.__new__(type(form_class), form_class.__name__, (form_class,), made)
+    return type.__new__(type(cls), cls.__name__, (cls,), made)
 
 
 def read_exactly(form: Any) -> None:

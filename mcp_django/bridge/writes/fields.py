@@ -172,14 +172,19 @@ def inlines_of(page: FormPage, rights: ModelRights) -> Mapping[str, WritableInli
     """The inlines of a page, each by the name of the relation that its rows are."""
     found: dict[str, WritableInline] = {}
     for inline in page.inlines:
-        if inline.is_nested:
-            continue
-        link = link_of(inline.inline, rights)
-        if link is not None:
-            name, related, links = link
-            name = next(_numbered(name, found))
-            found[name] = WritableInline(name, inline, related, links)
+        add_inline(found, inline, rights)
     return found
+
+
+def add_inline(found: dict[str, WritableInline], inline: Inline, rights: ModelRights) -> WritableInline | None:
+    """Add the next inline of a page to those before it; None where the agent may not write its rows."""
+    link = None if inline.is_nested else link_of(inline.inline, rights)
+    if link is None:
+        return None
+    name, related, links = link
+    name = next(_numbered(name, found))
+    found[name] = WritableInline(name, inline, related, links)
+    return found[name]
 
 
 def link_of(inline: Any, rights: ModelRights) -> tuple[str, ModelRights, Collection[str]] | None:

@@ -93,18 +93,23 @@ def read(
     mistakes = Mistakes()
     found = Given(GivenForm(main, "values"))
     with mistakes:
-        found.main.values = _read_values(main, given, "values")
+        found.main.values = read_values(main, given, "values")
     for name, each in rows_given.items():
         with mistakes:
-            inline = inlines.get(name)
-            if inline is None:
-                raise InvalidQuery.one(f"rows.{name[:_MAX_NAME]}", unknown_name("inline", name, list(inlines)), name)
-            found.rows[name] = _read_rows(inline, each)
+            check_known(name, inlines)
+            found.rows[name] = read_rows(inlines[name], each)
     mistakes.raise_any()
     return found
 
 
-def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+def check_known(name: str, inlines: Mapping[str, WritableInline]) -> None:
+    """Raises InvalidQuery for a name that is of no inline."""
+    if name not in inlines:
+        raise InvalidQuery.one(f"rows.{name[:_MAX_NAME]}", unknown_name("inline", name, list(inlines)), name)
+
+
+def read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What is given for one form, by the names of its fields. Raises InvalidQuery."""
     mistakes = Mistakes()
     found: dict[str, Any] = {}
     currencies: dict[str, str] = {}
@@ -224,7 +229,8 @@ def _check_visible(one: WritableField, value: Any) -> None:
         raise ValidationError(f"no {related.label} with {one.key_name} {str(value)[:100]}")
 
 
-def _read_rows(inline: WritableInline, given: Any) -> list[GivenForm]:
+def read_rows(inline: WritableInline, given: Any) -> list[GivenForm]:
+    """What is given for the rows of one inline. Raises InvalidQuery."""
     place = f"rows.{inline.name}"
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise InvalidQuery.one(place, "must be a list of objects.", given)
@@ -276,7 +282,7 @@ def _read_row(inline: WritableInline, given: Mapping[str, Any], place: str, free
             if not is_deleted and "update" not in inline.operations:
                 raise InvalidQuery.one(place, "rows of this inline cannot be changed.")
             form = inline.form_of(one)
-            return GivenForm(form, place, _read_values(form, given, place), is_deleted, index)
+            return GivenForm(form, place, read_values(form, given, place), is_deleted, index)
     raise InvalidQuery.one(
         f"{place}.pk", f"no {inline.rights.label} of this row with the primary key {key!s:.100}.", key
     )
@@ -287,7 +293,7 @@ def _new_row(inline: WritableInline, given: Mapping[str, Any], place: str, free:
         raise InvalidQuery.one(place, "rows of this inline cannot be added.")
     index = next(free)
     form = inline.form_of(_form_at(inline.inline, index))
-    found = GivenForm(form, place, _read_values(form, given, place), index=index)
+    found = GivenForm(form, place, read_values(form, given, place), index=index)
     if not _differs(found):
         # Django takes such a row for one that nobody has filled in, and drops it without a word.
         raise InvalidQuery.one(place, "equals an empty row of the form, which is not saved. Give at least one value.")
@@ -316,14 +322,15 @@ def fill(page: FormPage, inlines: Mapping[str, WritableInline], given: Given | N
     """What a browser would send of the page with the given values; without any, what it would send untouched."""
     data = FormData()
     named = {} if given is None else given.main.values
-    _write(data, page.form, page.names, named, () if given is None else given.main.form.fields)
+    write_form(data, page.form, page.names, named, () if given is None else given.main.form.fields)
     changed = {id(inlines[name].inline): forms_ for name, forms_ in given.rows.items()} if given is not None else {}
     for inline in page.inlines:
-        _write_inline(data, inline, changed.get(id(inline), ()))
+        write_inline(data, inline, changed.get(id(inline), ()))
     return data
 
 
-def _write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) -> None:
+def write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) -> None:
+    """What a browser would send of an inline with what is given for its rows. Raises ToolError."""
     by_index = {one.index: one for one in given}
     management = inline.formset.management_form
     for name in management.fields:
@@ -331,15 +338,18 @@ def _write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) ->
         data.write(management[name], value)
     for index, one in enumerate(inline.forms):
         found = by_index.get(index)
-        _write(data, one.form, one.names, {} if found is None else found.values)
+        write_form(data, one.form, one.names, {} if found is None else found.values)
         if found is not None and found.is_deleted:
             data.add(f"{one.form.prefix}-DELETE", "on")
 
 
-def _write(
+def write_form(
     data: FormData, form: Any, names: Iterable[str], given: Mapping[str, Any], known: Collection[str] = ()
 ) -> None:
-    """``known``: the names of the fields that the agent may be told. Raises ToolError."""
+    """What a browser would send of a form with the given values. Raises ToolError.
+
+    ``known``: the names of the fields that the agent may be told.
+    """
     for name in names:
         bound = form[name]
         if isinstance(bound.field, forms.FileField):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -77,8 +77,8 @@ class FormPage:
 def open_page(admin: ModelAdmin[Any], request: MCPRequest, key: Any = None) -> FormPage:
     """The page of an object by its key, or the one for a new object. Raises Refused and PermissionDenied."""
     asked = request_for(admin, request, "GET", *page_name(key))
-    run = ViewRun(writes=False)
-    return _page_of(_view(admin, asked, run, key), asked)
+    check_has_page(admin, page_name(key)[0], asked)
+    return page_of(view(twin_of(admin, ViewRun(writes=False)), asked, key), asked)
 
 
 @dataclass
@@ -95,12 +95,19 @@ def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, run: ViewR
     """Send a filled form. Unless ``run.writes``, nothing is written. Raises Refused and PermissionDenied."""
     asked = request_for(admin, request, "POST", *page_name(key))
     asked.POST, asked.FILES = data.post(), data.files
+    check_has_page(admin, page_name(key)[0], asked)
+    # A transaction of our own, since a project may override the view that begins one.
+    return sent(twin_of(admin, run), asked, key, transaction.atomic(using=router.db_for_write(admin.model)))
+
+
+def sent(twin: Any, asked: MCPRequest, key: Any, around: AbstractContextManager[Any] | None = None) -> Sent:
+    """What comes of a request that sends a form. ``around``: within what. Raises Refused and PermissionDenied."""
+    run: ViewRun = twin.mcp_run
     try:
-        # A transaction of our own, since a project may override the view that begins one.
-        with transaction.atomic(using=router.db_for_write(admin.model)):
-            response = _view(admin, asked, run, key)
+        with around or nullcontext():
+            response = view(twin, asked, key)
             if not run.is_done:
-                return Sent(run, asked, _page_of(response, asked))
+                return Sent(run, asked, page_of(response, asked))
     except Stop:
         pass
     finally:
@@ -115,9 +122,8 @@ def check_has_page(admin: ModelAdmin[Any], page: str, request: MCPRequest) -> No
         raise Refused(None, request)
 
 
-def _view(admin: ModelAdmin[Any], request: MCPRequest, run: ViewRun, key: Any) -> HttpResponseBase:
-    check_has_page(admin, page_name(key)[0], request)
-    twin = twin_of(admin, run)
+def view(twin: Any, request: MCPRequest, key: Any) -> HttpResponseBase:
+    """What the view of a row, or of a new one, answers. Raises Refused and PermissionDenied."""
     try:
         response: HttpResponseBase = (
             twin.add_view(request) if key is None else twin.change_view(request, key_for_url(key))
@@ -135,28 +141,34 @@ def model_of(response: Any, admin: ModelAdmin[Any]) -> Any:
     return opts.model
 
 
-def _page_of(response: Any, request: MCPRequest) -> FormPage:
+def page_of(response: Any, request: MCPRequest) -> FormPage:
+    """The page that a view answers with. Raises Refused where it is none of ours."""
     context = getattr(response, "context_data", None) or {}
     # A form that another ModelAdmin has made lacks our hooks: a preview would save it instead of ending there.
     if "adminform" not in context or not hasattr(context["adminform"].form, "mcp_stored"):
         raise Refused(response, request)
     admin_form = context["adminform"]
-    shown = [name for name in names_in_fieldsets(admin_form.fieldsets) if name in admin_form.form.fields]
-    names = [name for name in dict.fromkeys(shown) if name not in admin_form.readonly_fields]
-    inlines = [_inline(one) for one in context.get("inline_admin_formsets") or ()]
+    names = names_of(admin_form.form, names_in_fieldsets(admin_form.fieldsets), admin_form.readonly_fields)
+    inlines = [inline_of(one) for one in context.get("inline_admin_formsets") or ()]
     # A page names them as the hooks that its view has asked.
     refused = [one for one in _OF_OBJECTS if not context.get(HOOKS[one], True)]
     return FormPage(admin_form.form, names, [*inlines, *_nested(inlines)], refused)
 
 
+def names_of(form: Any, shown: Iterable[Any], read_only: Collection[str]) -> list[str]:
+    """The names of the fields of a form that can be filled in, of those that a page shows."""
+    return [name for name in dict.fromkeys(shown) if name in form.fields and name not in read_only]
+
+
 def _nested(inlines: Iterable[Inline]) -> Iterator[Inline]:
     """The inlines in the rows of inlines, and those in their rows."""
     for row in chain.from_iterable(inline.forms for inline in inlines):
-        found = [replace(_inline(shown), is_nested=True) for shown in getattr(row.form, "inlines", None) or ()]
+        found = [replace(inline_of(shown), is_nested=True) for shown in getattr(row.form, "inlines", None) or ()]
         yield from (*found, *_nested(found))
 
 
-def _inline(shown: Any) -> Inline:
+def inline_of(shown: Any) -> Inline:
+    """An inline as the page shows it."""
     found, real = list(_inline_forms(shown)), set(map(id, shown.formset.forms))
     # The last one is the template of a new row.
     forms = [one for one in found if id(one.form) in real]

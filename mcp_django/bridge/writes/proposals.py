@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.db import models, router, transaction
-from django.utils.text import slugify
 
 from mcp_django.bridge.changes import row_names
 from mcp_django.bridge.changes.effects import Effect, lines_of
@@ -22,16 +20,15 @@ from mcp_django.bridge.declared.consent import APPROVED, Considered
 from mcp_django.bridge.declared.options import Operation
 from mcp_django.bridge.declared.secrets import gives_rights
 from mcp_django.bridge.resources import rules, uris
-from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
 from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, filling, form_errors, guesses, pages, states, values
+from mcp_django.bridge.writes import access, filling, guesses, states
 from mcp_django.bridge.writes.deletions import Deletion
-from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
-from mcp_django.bridge.writes.form_errors import refusals, said_by
-from mcp_django.bridge.writes.restoring import LostPrecision
+from mcp_django.bridge.writes.form_errors import said_by
+from mcp_django.bridge.writes.opening import GivenRow, Opened, open_and_read
+from mcp_django.bridge.writes.sending import SentRow, send_opened
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
@@ -43,8 +40,8 @@ if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
     from mcp_django.bridge.declared.consent import Needs
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.bridge.writes.fields import WritableInline
     from mcp_django.bridge.writes.filling import Given
-    from mcp_django.bridge.writes.pages import FormPage, Sent
     from mcp_django.bridge.writes.states import State, Values
     from mcp_django.exchange.requests import MCPRequest
 
@@ -62,21 +59,30 @@ class Proposal(Proposed):
     operation: Operation
     rights: ModelRights
     key: Any
-    page: FormPage
-    main: WritableForm
-    inlines: Mapping[str, WritableInline]
-    given: Given
-    before: State | None
+    #: What is proposed, and the form that it is proposed for.
+    row: GivenRow
+    opened: Opened
     #: The row, its links and the rows of its inlines as they are stored; None for a new one.
     state: JSON | None
     #: What is proposed, as it was read: another spelling of the same values is the same proposal.
     arguments: JSON
-    #: What the scripts of the page would fill in.
-    filled: list[JSON] = field(default_factory=list)
+    #: ``{"field", "note"}`` of each value that the form reads differently.
     adjusted: list[JSON] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
+
+    @property
+    def given(self) -> Given:
+        return self.opened.given
+
+    @property
+    def inlines(self) -> Mapping[str, WritableInline]:
+        return self.opened.inlines
+
+    @property
+    def before(self) -> State | None:
+        return self.opened.before
 
     @property
     def request(self) -> MCPRequest:
@@ -96,7 +102,7 @@ class Proposal(Proposed):
         ) -> Iterator[Considered]:
             # Sending the form takes time, which only a rule is worth.
             if not planned:
-                planned.append(self._planned(ViewRun(writes=False))[1])
+                planned.append(self.send(ViewRun(writes=False)).planned)
             states_of = [self.before, *planned]
             before, after = ({} if one is None else states.readable(rights, values_in(one)) for one in states_of)
             principal = self.request.mcp.principal
@@ -134,17 +140,10 @@ class Proposal(Proposed):
     def new_values(self) -> Iterable[NewValues]:
         return guesses.new_values(self.given, self.inlines)
 
-    def send(self, run: ViewRun) -> Sent:
+    def send(self, run: ViewRun) -> SentRow:
         """Send the form, as the pass says. Raises ToolError with what is wrong."""
-        filling.check_room(self.inlines, self.given)
-        run.lost_precision = LostPrecision(self.given)
-        data = filling.fill(self.page, self.inlines, self.given)
-        with refusals(self.rights, [self.key]):
-            sent = pages.send(access.admin_of(self.rights), self.request, data, run, self.key)
-        if sent.page is not None:
-            errors = form_errors.errors_of(self.given, sent.page, self.inlines)
-            raise ToolError("The form of the admin does not accept this. Nothing was changed.", errors)
-        self._adjust(run)
+        sent = send_opened(self.row, self.opened, run)
+        self.adjusted = [*self.opened.filled, *sent.adjusted]
         return sent
 
     def preview(self) -> JSON:
@@ -159,7 +158,7 @@ class Proposal(Proposed):
 
     def _differing(self) -> JSON:
         """What the form makes of the values, without saving it."""
-        return self._diffs(self._planned(ViewRun(writes=False))[1])
+        return self._diffs(self.send(ViewRun(writes=False)).planned)
 
     @property
     def _is_rolled_back(self) -> bool:
@@ -174,7 +173,7 @@ class Proposal(Proposed):
         key, related = self.key, [inline.rights.model for inline in self.inlines.values()]
         try:
             with _taken_back(self.rights.model, LogEntry, *related):
-                found = self._diffs(self._save(ViewRun(writes=True))[2])
+                found = self._diffs(self._save(ViewRun(writes=True))[1])
         finally:
             self.key = key
         for row in found["rows"]:
@@ -185,11 +184,11 @@ class Proposal(Proposed):
     def _diffs(self, after: State) -> JSON:
         return {"diff": self.diff(after), "rows": list(self.diff_of_rows(after).values())}
 
-    def _save(self, run: ViewRun) -> tuple[Sent, State, State]:
-        """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
-        sent, planned = self._planned(run)
-        self.key = run.obj.pk if run.obj is not None else self.key
-        return sent, planned, self._as_readable(planned, self._read_again() or planned)
+    def _save(self, run: ViewRun) -> tuple[SentRow, State]:
+        """Send the form. Returns what came of it, and the state that is stored."""
+        sent = self.send(run)
+        self.key = sent.key
+        return sent, self._as_readable(sent.planned, sent.after())
 
     def _as_readable(self, planned: State, after: State) -> State:
         """What is stored. What may not be read of a new row, once it is there, is as it was proposed."""
@@ -228,7 +227,7 @@ class Proposal(Proposed):
     def effects(self) -> list[Effect]:
         """What the form would change. Deterministic: what the project makes anew each time is left out."""
         key = "" if self.key is None else str(self.key)
-        first, second = (self._planned(ViewRun(writes=False))[1] for _ in range(2))
+        first, second = (self.send(ViewRun(writes=False)).planned for _ in range(2))
         diff = _steady(self.diff(first), self.diff(second), self.given.main)
         found = [Effect(self.operation, self.rights.label, key, diff)]
         again = self.diff_of_rows(second)
@@ -251,36 +250,22 @@ class Proposal(Proposed):
 
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
-        run = ViewRun(writes=True, by=by)
-        sent, planned, after = self._save(run)
+        row, after = self._save(ViewRun(writes=True, by=by))
+        obj = row.sent.run.obj
         diff = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
         found: JSON = {
             **self._named(self.key),
             "diff": [one for one in diff if not self._is_unset(one)],
             "rows": list(self.diff_of_rows(after).values()),
-            "also_changed": [name for name in states.names_in(states.differences(planned, after, self.rights))
+            "also_changed": [name for name in states.names_in(states.differences(row.planned, after, self.rights))
                              if name not in self.set_when_saved],
             "adjusted": self.adjusted,
-            "messages": said_by(sent.request, names_of(self.rights.label, [] if run.obj is None else [run.obj])),
+            "messages": said_by(row.sent.request, names_of(self.rights.label, [] if obj is None else [obj])),
         }  # fmt: skip
         found = _fitting({name: value for name, value in found.items() if value or name == "diff"})
         if self.key is None:
             return {**found, "notes": [*found.get("notes", ()), "The admin has saved no record of this model."]}
         return {**found, "record": uris.record_uri(self.rights.model, self.key)}
-
-    def _planned(self, run: ViewRun) -> tuple[Sent, State]:
-        """Send the form. Returns what came of it, and the state that it would lead to as far as that is known."""
-        found: list[State] = []
-        run.when_valid = lambda: found.append(states.of_run(run, self.inlines))
-        return self.send(run), found[0]
-
-    def _read_again(self) -> State | None:
-        """The row as it is now; None where the admin shows it no more."""
-        try:
-            page, _, inlines = open_form(self.rights, self.key)
-        except ToolError:
-            return None
-        return states.of_page(page, inlines)
 
     def _named(self, key: Any) -> JSON:
         return {"model": self.rights.label, **({} if key is None else {"id": str(key)})}
@@ -305,26 +290,6 @@ class Proposal(Proposed):
         """Whether it is a field of a new row that has no value."""
         return self.before is None and one["after"] in (None, "", [], {}) and one["field"] not in self.given.main.values
 
-    def _adjust(self, run: ViewRun) -> None:
-        """Compare what was given with what the form has read. Raises ToolError for what it cannot hold."""
-        mistakes, self.adjusted = Mistakes(), [*self.filled]
-        forms = {str(form.prefix): form for formset in run.formsets for form in formset.forms}
-        for one in self.given.forms:
-            form = run.form if one.index is None else forms.get(str(one.form.form.prefix))
-            for name, value in one.values.items() if form is not None else ():
-                with mistakes:
-                    self._compare(f"{one.place}.{name}", one.form.fields[name], form, value)
-        if mistakes.errors:
-            raise ToolError("The form of the admin would store something else. Nothing was changed.", mistakes.errors)
-
-    def _compare(self, place: str, known: Any, form: Any, value: Any) -> None:
-        try:
-            said = values.adjustment(replace(known, bound=form[known.name]), value)
-        except ValidationError as error:
-            raise InvalidQuery.one(place, f"{error.messages[0]}.") from None
-        if said is not None:
-            self.adjusted.append({"field": place, "note": said})
-
 
 def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
     """Read the arguments of a call. Raises InvalidQuery and ToolError."""
@@ -334,48 +299,16 @@ def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
         of_row, key = row_of(model, arguments["id"])
         # Before its form is read: a change between the two refuses the confirmation.
         own = states.stored(of_row, [key])
-    page, main, inlines = open_form(of_row, key)
-    if operation == "update" and operation in page.refused:
-        raise ToolError(form_errors.FORBIDDEN)
-    given = filling.read(main, inlines, arguments.get("values", {}), arguments.get("rows", {}))
-    if operation == "update" and not arguments.get("values") and not any(given.rows.values()):
-        names = list(main.fields)
-        raise InvalidQuery.one("values", f"give at least one of {', '.join(names[:20])}.")
-    before = None if key is None else states.of_page(page, inlines)
-    state = None
+    row = GivenRow(of_row, key, arguments.get("values", {}), arguments.get("rows", {}))
+    opened = open_and_read(row)
+    before, state = opened.before, None
     if before is not None and own is not None:
-        state = {"values": states.bound_to(of_row, own, page.names), **states.stored_around(before, inlines)}
-    filled = list(_fill_slugs(main, given)) if key is None else []
+        around = states.stored_around(before, opened.inlines)
+        state = {"values": states.bound_to(of_row, own, opened.page.names), **around}
+    of_row = opened.main.rights
     # Before anything is sent, since saving a file moves it.
-    proposed = {"model": main.rights.label, "id": str(key), **_plain_of(given)}
-    return Proposal(operation, main.rights, key, page, main, inlines, given, before, state, proposed, filled)
-
-
-def _fill_slugs(main: WritableForm, given: Given) -> Iterator[JSON]:
-    """Fill in the slugs of a new row that nobody has named, as a script of the page does (``prepopulated_fields``)."""
-    named, request = given.main.values, main.rights.rights.request
-    for name, sources in access.admin_of(main.rights).get_prepopulated_fields(request, None).items():
-        slug = main.fields.get(name)
-        if slug is None or name in named or slug.bound.initial:
-            continue
-        form_field: Any = slug.bound.field
-        words = " ".join(str(named[source]) for source in sources if named.get(source))
-        text = slugify(words, allow_unicode=getattr(form_field, "allow_unicode", False))
-        if made := text[: getattr(form_field, "max_length", None)].strip("-"):
-            named[name] = made
-            yield {"field": f"values.{name}", "note": f"filled in as the page does: {made!r:.100}"}
-
-
-def open_form(rights: ModelRights, key: Any) -> tuple[FormPage, WritableForm, Mapping[str, WritableInline]]:
-    """The page of a row, or of a new one, and what of it may be filled in. Raises ToolError."""
-    request = rights.rights.request
-    with refusals(rights, [key]):
-        page = pages.open_page(access.admin_of(rights), request, key)
-    if key is None:
-        # The view has asked the project, without a row, what the form of a new one shows.
-        rights = rights.of_new_row(page.names)
-    declared = rights.ask_hook("get_write_fields", ())
-    return page, WritableForm(page.form, page.names, rights, declared), inlines_of(page, rights)
+    proposed = {"model": of_row.label, "id": str(key), **_plain_of(opened.given)}
+    return Proposal(operation, of_row, key, row, opened, state, proposed)
 
 
 def row_of(model: ModelRights, key: Any) -> tuple[ModelRights, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from decimal import Decimal
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +35,18 @@ class LostPrecision:
     """What the widgets of a page lose, which is kept when the page is sent with the values of an agent."""
 
     def __init__(self, given: Given) -> None:
-        self._named: Mapping[str, Any] = given.main.values
-        #: What is given for the row of each form of an inline, by the prefix of the form.
-        self._rows = {str(one.form.form.prefix): one.values for each in given.rows.values() for one in each}
+        self._given = given
         #: The rows that save only what differs.
         self._sparing: list[models.Model] = []
 
+    @cached_property
+    def _rows(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is given for the row of each form of an inline, by the prefix of the form."""
+        return {str(one.form.form.prefix): one.values for each in self._given.rows.values() for one in each}
+
     def prepare_form(self, form: Any) -> None:
         """Prepare the form of the page to be validated."""
-        _keep_unnamed(form, self._named)
+        _keep_unnamed(form, self._given.main.values)
 
     def prepare_formset(self, formset: Any) -> None:
         """Prepare a formset to be validated: rows that are not named are not saved, and date-times are read in UTC."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from django.http.response import HttpResponseBase
 
     from mcp_django.bridge.writes.restoring import LostPrecision
+    from mcp_django.bridge.writes.single_pass import Filling
+    from mcp_django.bridge.writes.states import State
 
 
 class Stop(BaseException):
@@ -45,8 +47,12 @@ class ViewRun:
     writes: bool
     #: Puts back what widgets have lost; None where nothing is sent.
     lost_precision: LostPrecision | None = None
+    #: The state that the form leads to, for whoever sends it.
+    planned: State | None = None
     #: Called when the form is found to be valid, before anything is written.
     when_valid: Callable[[], None] | None = None
+    #: Fills the forms while the view makes them; None where the view is sent what a page has shown.
+    filling: Filling | None = None
     #: Words for the history, which name who acts.
     by: str = ""
     form: Any = None
@@ -54,6 +60,11 @@ class ViewRun:
     obj: models.Model | None = None
     #: Whether the view has said that it is done.
     is_done: bool = False
+
+    def prepare_form(self, form: Any) -> None:
+        """Called with the form of the page, once the view has made it."""
+        if self.lost_precision is not None:
+            self.lost_precision.prepare_form(form)
 
     def begin_to_write(self) -> None:
         """Raises Stop where nothing may be written."""
@@ -84,14 +95,29 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
         return {**found, "queryset": _to_be_written(found["queryset"])} if "queryset" in found else found
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        form_class = super().get_form(request, *args, **kwargs)
-        lost = self.mcp_run.lost_precision
-        return exact(form_class, None if lost is None else lost.prepare_form)
+        form_class, run = super().get_form(request, *args, **kwargs), self.mcp_run
+        if run.filling is None or "fields" not in kwargs:
+            return exact(form_class, run.prepare_form)
+        fill = partial(run.filling.fill_form, self, request, kwargs["fields"], form_class)
+        return exact(form_class, run.prepare_form, fill)
 
-    def _create_formsets(self, *args: Any, **kwargs: Any) -> Any:
-        formsets, inlines = super()._create_formsets(*args, **kwargs)  # type: ignore[misc]
+    def get_formsets_with_inlines(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        filling = self.mcp_run.filling
+        for formset_class, inline in super().get_formsets_with_inlines(request, *args, **kwargs):
+            filled = formset_class
+            if filling is not None:
+                filled = filling.formset_class(self, request, formset_class, inline)
+            yield filled, inline
+
+    def _create_formsets(self, request: HttpRequest, obj: Any, *args: Any, **kwargs: Any) -> Any:
         run = self.mcp_run
+        if run.filling is not None and run.filling.leaves_out_formsets(self, request, obj):
+            formsets, inlines = [], []
+        else:
+            formsets, inlines = super()._create_formsets(request, obj, *args, **kwargs)  # type: ignore[misc]
         run.formsets = list(formsets)
+        if run.filling is not None:
+            run.filling.end(run.formsets)
         if run.lost_precision is not None:
             for formset in formsets:
                 run.lost_precision.prepare_formset(formset)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from django.apps import apps
-from django.contrib.admin import AdminSite
+from django.contrib.admin import AdminSite, helpers, options
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.contenttypes.fields import GenericForeignKey
@@ -89,11 +89,27 @@ class Laboratory:
     uncounted: frozenset[str] = frozenset()
     #: Whether a preview may write what is rolled back.
     previews_may_write: bool = False
+    #: How many changes were made in a single pass, and how many needed their page before.
+    single: Counter[bool] = field(default_factory=Counter)
 
     def same(self, model: Model, row: models.Model | None = None, **given: Any) -> Outcome:
         """Make the change in both ways. Fails where they differ, or where nothing was written."""
-        change, browser = Change(model, row, **given), self.browser
-        return self._same(lambda: self._by_person(browser, change), lambda: self._by_agent(change))
+        change, browser, before = Change(model, row, **given), self.browser, _Before.now(self)
+        person = self._outcome(before, lambda: self._by_person(browser, change))
+        agent = self._compared(before, person, lambda: self._by_agent(change))
+        self._in_a_single_pass(before, person, change)
+        return agent
+
+    def _in_a_single_pass(self, before: _Before, person: Outcome, change: Change) -> None:
+        """Make the change as one of many is made. Fails where it differs from what a person has made."""
+        alone = self._outcome(before, lambda: self._by_sender(change))
+        _assert_same_result(alone, person)
+        self.single[alone.opening == Counter()] += 1
+        most = person.opening + person.writing
+        for name, count in person.writing.items():
+            if not _is_of_django(name) and not name.endswith(_WITHOUT_EFFECT) and name not in self.uncounted:
+                calls = alone.opening[name] + alone.writing[name]
+                assert count <= calls <= most[name], f"{name}: {calls} times, by a person {count} to {most[name]}"
 
     def same_deletion(self, *rows: models.Model) -> Outcome:
         """Delete the rows in both ways. Fails where they differ."""
@@ -107,12 +123,11 @@ class Laboratory:
 
     def _same(self, by_person: Callable[[], object], by_agent: Callable[[], object]) -> Outcome:
         before = _Before.now(self)
-        person = self._outcome(before, by_person)
+        return self._compared(before, self._outcome(before, by_person), by_agent)
+
+    def _compared(self, before: _Before, person: Outcome, by_agent: Callable[[], object]) -> Outcome:
         agent = self._outcome(before, by_agent)
-        _assert_alike("rows", agent.rows, person.rows)
-        _assert_alike("files", agent.files, person.files)
-        _assert_alike("history", dict(enumerate(agent.log)), dict(enumerate(person.log)))
-        _assert_alike("signals", agent.signals, person.signals)
+        _assert_same_result(agent, person)
         _assert_alike("calls of the page", self._counted(agent.opening), self._counted(person.opening))
         _assert_alike("calls of the sent form", self._counted(agent.writing), self._counted(person.writing))
         assert (agent.rows, agent.files) != (before.rows, before.files), "nothing was written"
@@ -120,13 +135,9 @@ class Laboratory:
 
     def refused(self, model: Model, row: models.Model | None = None, **given: Any) -> driving.Refusal:
         """What the agent is told of a change that is refused. Fails if it is made, or if anything was written."""
-        before = _Before.now(self)
-        try:
-            self._by_agent(Change(model, row, **given))
-        except driving.Refusal as error:
-            told = error
-        else:
-            raise AssertionError("the change was made")
+        before, change = _Before.now(self), Change(model, row, **given)
+        told, alone = (_refusal_of(partial(act, change)) for act in (self._by_agent, self._by_sender))
+        assert alone.errors == told.errors
         after = before.outcome(self)
         assert not after.log
         assert after.rows == before.rows
@@ -173,6 +184,12 @@ class Laboratory:
         else:
             key = str(change.row.pk)
             driving.apply(self.site, self.user, "update", model=change.model._meta.label_lower, id=key, **given)
+
+    def _by_sender(self, change: Change) -> None:
+        given = {"values": dict(change.values), "rows": {name: list(rows) for name, rows in change.rows.items()}}
+        label, key = change.model._meta.label_lower, None if change.row is None else str(change.row.pk)
+        with transaction.atomic():
+            driving.send(self.site, self.user, label, key, writes=True, **given)
 
     def _deleted_by_agent(self, rows: Sequence[models.Model]) -> None:
         label, ids = rows[0]._meta.label_lower, [str(row.pk) for row in rows]
@@ -290,6 +307,26 @@ class _Names:
         if isinstance(value, str):
             return _AGENT.sub("", value)
         return "a new UUID" if isinstance(value, uuid.UUID) and field.has_default() else value
+
+
+def _refusal_of(act: Callable[[], object]) -> driving.Refusal:
+    try:
+        act()
+    except driving.Refusal as error:
+        return error
+    raise AssertionError("the change was made")
+
+
+def _is_of_django(name: str) -> bool:
+    """Whether a function is one of the classes of the admin."""
+    return hasattr(options, name.partition(".")[0]) or hasattr(helpers, name.partition(".")[0])
+
+
+def _assert_same_result(agent: Outcome, person: Outcome) -> None:
+    _assert_alike("rows", agent.rows, person.rows)
+    _assert_alike("files", agent.files, person.files)
+    _assert_alike("history", dict(enumerate(agent.log)), dict(enumerate(person.log)))
+    _assert_alike("signals", agent.signals, person.signals)
 
 
 def _assert_alike(what: str, agent: Mapping[Any, Any], person: Mapping[Any, Any]) -> None:

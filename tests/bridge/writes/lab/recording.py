@@ -101,7 +101,7 @@ class Recording:
             if code.co_name not in _VIEWS or not isinstance(owner, BaseModelAdmin):
                 return
             self._view_frame = frame
-            self.views.append(View(frame.f_locals["request"].method))
+            self.views.append(View(vars(frame.f_locals["request"])["method"]))
         name = code.co_qualname.rpartition("<locals>.")[2]
         self.views[-1].calls[name] += 1
 
