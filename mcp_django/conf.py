@@ -178,6 +178,11 @@ class Conf:
     #: before you raise it.
     MAX_RESULT_BYTES: int = 900_000
 
+    # Writing.
+    #: Rows that one call of `update_records`, `create_records` or `delete_record` with a filter may write: at most
+    #: 1,000, which are one transaction.
+    MAX_BULK_ROWS: int = 200
+
     # Uploads.
     #: The longest file that a client may [upload](uploads.md#uploads). `0`: none.
     MAX_UPLOAD_BYTES: int = 100_000_000

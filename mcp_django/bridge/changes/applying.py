@@ -22,7 +22,7 @@ from mcp_django.bridge.changes import approvals, change_rows, confirmations
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.outcomes import answer_of, can_begin_again, url_of, waits
-from mcp_django.bridge.changes.proposed import CONFIRM
+from mcp_django.bridge.changes.proposed import CONFIRM, FEW
 from mcp_django.bridge.changes.run import Run, StaleView
 from mcp_django.bridge.changes.summaries import question_of
 from mcp_django.bridge.declared.consent import APPROVED, Level, Needs
@@ -115,7 +115,7 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
             if alike is not None:
                 return answer_of(exchange, alike)
             reason = change_rows.reason_of(tool, arguments)
-            must_wait = needs.level > Level.ASK or not _is_agreed(exchange, lines, reason)
+            must_wait = needs.level > Level.ASK or not _is_agreed(exchange, proposed, lines, reason)
         planned = change_rows.planned(exchange, tool, proposed, arguments, lines, waits=must_wait)
         planned.needs = approvals.stored(needs)
         if must_wait:
@@ -224,14 +224,15 @@ def _checked(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Propose
     return proposed
 
 
-def _is_agreed(exchange: Exchange, lines: Sequence[Line], reason: str) -> bool:
+def _is_agreed(exchange: Exchange, proposed: Proposed, lines: Sequence[Line], reason: str) -> bool:
     """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal.
 
     Whoever made the token for somebody else may hold it, and does not answer in that person's place. Nobody agrees to
     what is not shown whole.
     """
     question = _question(lines, reason)
-    if len(question) > _MAX_QUESTION or exchange.principal.is_made_by_another or _is_acted_for(exchange):
+    is_long = len(question) > _MAX_QUESTION or len(proposed.keys) > FEW
+    if is_long or exchange.principal.is_made_by_another or _is_acted_for(exchange):
         return False
     try:
         # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.

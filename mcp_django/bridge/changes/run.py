@@ -21,10 +21,11 @@ from mcp_django.audit.lines import by_agent
 from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
+from mcp_django.bridge.changes.proposed import FEW
 from mcp_django.core.compat.connections import can_lock_rows
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
-from mcp_django.exceptions import MCPError
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
 from mcp_django.protocol.errors import RequestTimedOut
 from mcp_django.types import JSON
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 State = Change.State
+#: Rows that an error names.
+_MOST_NAMED = 10
 
 
 class StaleView(Exception):
@@ -77,7 +80,7 @@ class Run:
             transaction.on_commit(self._commit, using=alias)
             if is_one:
                 change_rows.mark_applied(claimed)
-            _lock(apps.get_model(claimed.model), alias, change_rows.keys_of(claimed))
+            _lock(apps.get_model(claimed.model), alias, change_rows.keys_of(claimed), waits=claimed.rows <= FEW)
             proposed = self._check()
             if proposed.counts_writes:
                 throttles.admit_writes(exchange, proposed.row_count)
@@ -147,8 +150,17 @@ class Run:
         return known if known is not None and known.state == State.APPLIED else None
 
 
-def _lock(model: Any, alias: str, keys: Sequence[str]) -> None:
-    """Hold the rows, in the order of their keys, where the database can: another run waits, and finds them changed."""
-    if keys and can_lock_rows(connections[alias]):
-        held = model._base_manager.using(alias).filter(has_key_in(model, keys)).order_by("pk").select_for_update()
-        list(held.values_list("pk"))
+def _lock(model: Any, alias: str, keys: Sequence[str], *, waits: bool) -> None:
+    """Hold the rows, in the order of their keys, where the database can: another run waits, and finds them changed.
+
+    Of many rows one is often held by somebody. Unless ``waits``, raises ToolError then.
+    """
+    connection = connections[alias]
+    if not keys or not can_lock_rows(connection):
+        return
+    rows = model._base_manager.using(alias).filter(has_key_in(model, keys)).order_by("pk")
+    skips = not waits and connection.features.has_select_for_update_skip_locked
+    held = set(rows.select_for_update(skip_locked=skips).values_list("pk", flat=True))
+    if skips and (busy := [str(key) for key in rows.values_list("pk", flat=True) if key not in held]):
+        named = ", ".join(busy[:_MOST_NAMED])
+        raise ToolError(f"Somebody is changing {len(busy):,} of these rows: {named}. Nothing was changed. Try again.")

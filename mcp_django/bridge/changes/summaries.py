@@ -21,7 +21,7 @@ from mcp_django.protocol.names import printable
 from mcp_django.types import JSON, AnyField
 
 #: What is kept of a summary.
-_MOST_BYTES = 4_000
+_MOST_BYTES = 64_000
 #: The label of rows that the agent may not see, of whatever model.
 OTHERS = "other records"
 _VERBS = {"create": "Create one", "update": "Change", "delete": "Delete"}
@@ -104,12 +104,12 @@ def place_of(line: Line) -> tuple[str, str, str, int]:
     return line.change, line.model, line.key, line.row
 
 
-def title_of(line: Line) -> str:
-    """What is done to a row, without its values."""
+def title_of(line: Line, count: int = 1) -> str:
+    """What is done to a row, or to so many, without its values."""
     if line.change == "run":
         return f"Run {exact(line.name)}"
-    if line.change == "on":
-        return f"{_noun(line.model, 1)}{_which(line)}".capitalize()
+    if count > 1:
+        return f"{_VERBS[line.change].removesuffix(' one')} {count:,} {_noun(line.model, count)}"
     return f"{_VERBS[line.change]} {_noun(line.model, 1)}{_which(line)}"
 
 

@@ -107,8 +107,11 @@ def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.Query
 
 def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, conditions: JSON) -> ChosenRows:
     """The visible rows that meet the filter, from the database that is written to. Raises ToolError and TooSlow."""
+    rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
+    if rights is None:
+        raise ToolError("You may not do this. Nothing was changed.")
     notes: list[str] = []
-    keys = _matching(_rights(model_mcp, request), conditions, notes)
+    keys = keys_of_filter(rights, conditions, MAX_ACTION_IDS, notes)
     queryset = admin.get_queryset(request)
     if not names_database(queryset):
         queryset = queryset.using(router.db_for_write(model_mcp.model))
@@ -116,16 +119,6 @@ def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, 
     among = set(found)
     chosen = [key for key in keys if key in among]
     return ChosenRows(_each_once(queryset.filter(has_key_in(queryset.model, chosen)), found), chosen, notes)
-
-
-def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
-    """The rights on rows that are read from the database that is written to. Raises ToolError."""
-    rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
-    if rights is None:
-        raise ToolError("You may not do this. Nothing was changed.")
-    if not finds_rows(rights):
-        raise _refused(f"single rows of {rights.label} are not shown, so none is found by a filter: give ids.")
-    return rights
 
 
 def finds_rows(rights: ModelRights) -> bool:
@@ -136,15 +129,21 @@ def finds_rows(rights: ModelRights) -> bool:
     return rights.smallest_group <= 1 and ways.is_open(rights, "collection")
 
 
-def _matching(rights: ModelRights, conditions: JSON, notes: list[str]) -> list[Any]:
+def keys_of_filter(rights: ModelRights, conditions: JSON, most: int, notes: list[str]) -> list[Any]:
+    """The keys of the visible rows that meet the filter, in their order. Raises ToolError and TooSlow.
+
+    ``notes``: what the agent should know about the filter is added to them.
+    """
+    if not finds_rows(rights):
+        raise _refused(f"single rows of {rights.label} are not shown, so none is found by a filter: give ids.")
     try:
-        keys = matching_keys(rights, conditions, MAX_ACTION_IDS, notes)
+        keys = matching_keys(rights, conditions, most, notes)
     except InvalidQuery as error:
         raise ToolError("Invalid filter. Nothing was changed.", error.errors) from None
     if paths.smallest_group(rights, paths.of_filter(conditions)) > 1:
         raise _refused("the filter leads to rows that are shown only in groups. Leave them out, or give ids.")
     if keys is None:
-        raise _refused(f"more than {MAX_ACTION_IDS:,} rows match. Narrow the filter, and act on the rest afterwards.")
+        raise _refused(f"more than {most:,} rows match. Narrow the filter, and act on the rest afterwards.")
     return keys
 
 

@@ -15,22 +15,19 @@ from django.db import models, router
 from django.http import Http404, QueryDict
 
 from mcp_django.bridge.changes.effects import Effect, lines_of
-from mcp_django.bridge.changes.proposed import Proposed
+from mcp_django.bridge.changes.proposed import FEW, Proposed
 from mcp_django.bridge.changes.summaries import OTHERS, Line
 from mcp_django.bridge.declared.consent import Considered, Level, Needs
-from mcp_django.bridge.resources import rules
-from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES
 from mcp_django.bridge.resources.policy import visible_rows
-from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
-from mcp_django.bridge.writes import access, pages, states
+from mcp_django.bridge.writes import access, given_records, pages, states
 from mcp_django.bridge.writes.form_errors import refusals, said_by
 from mcp_django.bridge.writes.pages import Refused
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.core.db.column_paths import has_key_in
-from mcp_django.exceptions import ToolError, field_error
+from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.exchange.requests import MCPRequest
 
-#: Rows of one call.
+#: Rows that a call may name by their ids.
 MAX_ROWS = 50
 #: Rows that may depend on them: all are read, most of them by the admin too.
 _MAX_CASCADE = 10_000
@@ -57,6 +54,8 @@ class Deletion(Proposed):
 
     kind = Change.Kind.RECORD
     operation: Operation = "delete"
+    #: What the agent should know about its filter.
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.arguments = {"model": self.rights.label, "ids": sorted(map(str, self.keys))}
@@ -82,7 +81,8 @@ class Deletion(Proposed):
     @cached_property
     def declared(self) -> Needs:
         considered = partial(self._considered, self.rights, self.objects)
-        return access.needs_of(self.rights, self.operation, considered) | self.needs_of_cascade()
+        found = access.needs_of(self.rights, self.operation, considered) | self.needs_of_cascade()
+        return found | Needs(Level.ASK) if len(self.objects) > FEW else found
 
     def needs_of_cascade(self) -> Needs:
         """What is needed for the rows that are deleted with them, where that is the approval of other people."""
@@ -128,10 +128,11 @@ class Deletion(Proposed):
     def preview(self) -> JSON:
         """What would be deleted, as counts of records. Raises ToolError where the admin refuses."""
         self._check()
-        found: JSON = {"ids": list(map(str, self.keys)), "deleted": self._seen(self._deleted)}
+        named = {"ids": list(map(str, self.keys))} if "ids" in self.arguments else {"count": len(self.keys)}
+        found: JSON = {**named, "deleted": self._seen(self._deleted)}
         if unlinked := self._seen(self._unlinked):
             found["unlinked"] = unlinked
-        found["notes"] = ["What is deleted cannot be restored."]
+        found["notes"] = [*self.notes, "What is deleted cannot be restored."]
         return found
 
     def summary(self, *, values: bool = True) -> list[Line]:
@@ -256,14 +257,14 @@ class Deletion(Proposed):
 def propose(rights: Rights, arguments: JSON) -> Deletion:
     """Read the arguments of a call. Raises InvalidQuery and ToolError."""
     model = access.find(rights, arguments["model"], "delete")
-    ids = list(dict.fromkeys(arguments["ids"]))
-    seen = visible_rows.visible_keys(model, ids)
-    found = {str(row.pk): row for row in model.rows().filter(has_key_in(model.model, list(seen)))} if seen else {}
-    errors = [field_error("ids", no_record(model, key), key) for key in ids if str(key) not in found]
-    if errors:
-        why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
-        raise ToolError(why, errors[:MAX_MISTAKES])
-    return Deletion(model, [found[key] for key in sorted(found)])
+    given_records.check_one_of(arguments, "ids", "filter")
+    if ids := arguments.get("ids"):
+        return Deletion(model, given_records.rows_of_ids(model, ids, MAX_ROWS))
+    notes: list[str] = []
+    found = Deletion(model, given_records.rows_of_filter(model, arguments["filter"], notes))
+    # Where other rows match by now, that is what the agent reads, and not that its token is for another call.
+    found.arguments, found.notes = {"model": model.label, "filter": arguments["filter"]}, notes
+    return found
 
 
 def _below(objects: Sequence[models.Model]) -> list[models.Model]:

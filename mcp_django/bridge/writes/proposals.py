@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, filling, guesses, states
+from mcp_django.bridge.writes import access, diffs, filling, guesses, states
 from mcp_django.bridge.writes.deletions import Deletion
 from mcp_django.bridge.writes.form_errors import said_by
 from mcp_django.bridge.writes.opening import GivenRow, Opened, open_and_read
@@ -252,10 +252,9 @@ class Proposal(Proposed):
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
         row, after = self._save(ViewRun(writes=True, by=by))
         obj = row.sent.run.obj
-        diff = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
         found: JSON = {
             **self._named(self.key),
-            "diff": [one for one in diff if not self._is_unset(one)],
+            "diff": diffs.whole_diff_of(self.rights, self.before, after, self.given.main),
             "rows": list(self.diff_of_rows(after).values()),
             "also_changed": [name for name in states.names_in(states.differences(row.planned, after, self.rights))
                              if name not in self.set_when_saved],
@@ -272,23 +271,14 @@ class Proposal(Proposed):
 
     def diff(self, after: State) -> list[JSON]:
         """The values that would change, or have changed. Values that only saving makes are left out."""
-        found = [*states.differences(self.before, after, self.rights), *states.of_form_alone(self.given.main)]
-        return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
+        return diffs.diff_of(self.rights, self.before, after, self.given.main)
 
     def diff_of_rows(self, after: State) -> dict[tuple[str, states.Place], JSON]:
         return states.differing_rows(self.before, after, self.inlines, self.given.rows)
 
     @cached_property
-    def set_when_saved(self) -> list[str]:
-        """Fields whose values are made when the row is saved: each preview would show others."""
-        if self.before is not None:
-            return []
-        named = self.given.main.values
-        return [name for name, column in self.rights.columns.items() if name not in named and _is_made(column.field)]
-
-    def _is_unset(self, one: JSON) -> bool:
-        """Whether it is a field of a new row that has no value."""
-        return self.before is None and one["after"] in (None, "", [], {}) and one["field"] not in self.given.main.values
+    def set_when_saved(self) -> Collection[str]:
+        return diffs.made_when_saved(self.rights, self.before, self.given.main)
 
 
 def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
@@ -329,13 +319,6 @@ def _taken_back(*written: type[models.Model]) -> Iterator[None]:
             around.enter_context(transaction.atomic(using=alias))
             around.callback(transaction.set_rollback, True, using=alias)
         yield
-
-
-def _is_made(column: models.Field[Any, Any]) -> bool:
-    is_now = getattr(column, "auto_now", False) or getattr(column, "auto_now_add", False)
-    is_computed = column.generated or hasattr(column.db_default, "resolve_expression")
-    is_called = column.has_default() and callable(column.default)
-    return bool(is_now or is_computed or is_called or column.primary_key)
 
 
 def _fitting(found: JSON) -> JSON:

@@ -15,9 +15,10 @@ from mcp_django.bridge.changes.shown_values import model_field
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.values import CLEARED
+from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.db.stored_columns import stored_columns
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.types import JSON, AnyField
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.fields.columns import Column
@@ -129,6 +130,15 @@ def stored(rights: ModelRights, keys: Iterable[Any]) -> dict[str, Values]:
     """What is stored of these rows, by their keys."""
     model = rights.model
     return dict(stored_columns(model, keys, router.db_for_write(model)))
+
+
+def linked(field: AnyField, keys: Iterable[Any], using: str) -> dict[str, list[str]]:
+    """The keys of the rows that are linked to each of these rows by a field, in the order of texts."""
+    found: dict[str, list[str]] = {}
+    rows = field.model._base_manager.using(using).filter(has_key_in(field.model, list(keys)))
+    for key, other in rows.exclude(**{field.name: None}).order_by().values_list("pk", field.name):
+        found.setdefault(str(key), []).append(str(other))
+    return {key: sorted(others) for key, others in found.items()}
 
 
 def bound_to(rights: ModelRights, found: Mapping[str, Values], names: Iterable[str] = ()) -> JSON:

@@ -1,4 +1,4 @@
-"""The tools that write through the forms of the admin. They are six, whatever the number of models."""
+"""The tools that write through the forms of the admin. They are the same, whatever the number of models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
-from mcp_django.bridge.writes import access, deletions, descriptions, form_errors, proposals
+from mcp_django.bridge.writes import access, deletions, descriptions, form_errors, given_records, proposals, records
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
@@ -47,6 +47,23 @@ _ROWS = open_object(
     'Inline → list of rows: {"pk": .., field: value} changes, {field: value} adds, '
     '{"pk": .., "delete": true} deletes; others stay.'
 )
+_IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1_000}
+_FILTER = open_object("Instead of ids, as in find_records.")
+_EACH: JSON = {
+    "type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": given_records.MOST_LISTED,
+    "description": 'Instead of ids and values: [{"id": .., field: value}].',
+}  # fmt: skip
+_NEW_ROWS: JSON = {
+    "type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": given_records.MOST_LISTED,
+    "description": "[{field: value}], as describe_form says.",
+}  # fmt: skip
+_CSV: JSON = {
+    "type": "string",
+    "description": "Instead of rows: upload://.. of CSV in UTF-8, whose first line names the fields.",
+}
+_ON_ERROR: JSON = {
+    "type": "string", "enum": ["stop", "skip"], "description": "Of a row that is refused: stop (all or none), or skip.",
+}  # fmt: skip
 _CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 
@@ -187,8 +204,43 @@ class DeleteRecord(OperationTool):
     title = "Delete records"
     description = "Delete records as the admin does. Without confirm: what would go with them, with the token."
     annotations = Annotations()
-    properties: ClassVar[Mapping[str, JSON]] = {"model": _MODEL, "ids": _IDS, "confirm": _CONFIRM, "reason": _REASON}
-    required = ("model", "ids")
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "model": _MODEL, "ids": _IDS, "filter": _FILTER, "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+    required = ("model",)
+
+
+class RecordsTool(OperationTool):
+    """Writes several records of a model in one call, each through its form."""
+
+    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
+        return records.propose(exchange, self.operation, arguments)
+
+
+class UpdateRecords(RecordsTool):
+    name, operation = "update_records", "update"
+    title = "Update several records"
+    description = (
+        "Change the same fields of several records, or of each its own, all at once. Without confirm: a preview, with "
+        "the token."
+    )
+    annotations = Annotations()
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
+        "on_error": _ON_ERROR, "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+    required = ("model",)
+
+
+class CreateRecords(RecordsTool):
+    name, operation = "create_records", "create"
+    title = "Create several records"
+    description = "Create records from a list or from a file of CSV, all at once. Without confirm: a preview."
+    annotations = Annotations(destructive=False)
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR, "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+    required = ("model",)
 
 
 class _Reading(WriteTool):
@@ -223,7 +275,7 @@ class PreviewChange(_Reading):
     description = "What create_record, update_record or delete_record would do, with the token that confirms it."
     properties: ClassVar[Mapping[str, JSON]] = {
         "operation": {"type": "string", "enum": list(OPERATIONS)},
-        "model": _MODEL, "id": _ID, "ids": _IDS, "values": _VALUES, "rows": _ROWS,
+        "model": _MODEL, "id": _ID, "ids": _IDS, "filter": _FILTER, "values": _VALUES, "rows": _ROWS,
     }  # fmt: skip
     required = ("operation", "model")
 
@@ -259,4 +311,6 @@ class GetChange(_Reading):
 
 
 _OPERATIONS: tuple[type[OperationTool], ...] = (CreateRecord, UpdateRecord, DeleteRecord)
-WRITE_TOOLS: tuple[type[WriteTool], ...] = (DescribeForm, PreviewChange, *_OPERATIONS, GetChange)
+WRITE_TOOLS: tuple[type[WriteTool], ...] = (
+    DescribeForm, PreviewChange, *_OPERATIONS, UpdateRecords, CreateRecords, GetChange,
+)  # fmt: skip

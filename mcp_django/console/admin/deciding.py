@@ -145,18 +145,22 @@ def _is_at_host(request: HttpRequest, change: Change) -> bool:
 
 
 def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
-    """What a change does, in words, as the parts that a template shows."""
-    found: JSON = {"diffs": [], "rows": [], "notes": [], "deleted": [], "unlinked": []}
+    """What a change does, in words, as the parts that a template shows. Rows that change alike stand together."""
+    found: JSON = {"diffs": [], "rows": [], "on": [], "notes": [], "deleted": [], "unlinked": []}
+    alike: dict[Any, list[summaries.Line]] = {}
     for (change, *_rest), group in groupby(lines, key=summaries.place_of):
         of_row = list(group)
         if of_row[0].count:
             found[change] += [(one.model, one.count) for one in of_row]
-        elif change == "delete":
-            found["rows"].append(summaries.who(of_row[0]))
+        elif change in ("delete", "on"):
+            found["rows" if change == "delete" else "on"].append(summaries.who(of_row[0]))
         else:
-            diff = [{"field": one.column, "before": exact(one.before), "after": exact(one.after)} for one in of_row]
-            title = summaries.title_of(of_row[0])
-            found["diffs"].append({"title": title, "diff": [one for one in diff if one["field"]]})
+            diff = tuple((one.column, exact(one.before), exact(one.after)) for one in of_row if one.column)
+            alike.setdefault((change, of_row[0].model, diff), []).append(of_row[0])
+    for (_change, _model, diff), rows in alike.items():
+        values = [{"field": column, "before": before, "after": after} for column, before, after in diff]
+        several = [summaries.who(row) for row in rows] if len(rows) > 1 and rows[0].key else []
+        found["diffs"].append({"title": summaries.title_of(rows[0], len(rows)), "diff": values, "rows": several})
     return found
 
 
