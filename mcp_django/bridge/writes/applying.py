@@ -6,7 +6,7 @@ again from the top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -110,12 +110,20 @@ class Proposed(Protocol):
     def apply(self, by: str) -> JSON: ...
 
 
-def propose(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
-    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+def propose(
+    exchange: Exchange,
+    operation: Operation,
+    arguments: JSON,
+    admit: Callable[[Proposed], object] | None = None,
+) -> Proposed:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError. ``admit``: see ``proposals.propose``."""
     rights = Rights(exchange.site, exchange.request, from_primary=True)
-    if operation == "delete":
-        return deletions.propose(rights, arguments)
-    return proposals.propose(rights, operation, arguments)
+    if operation != "delete":
+        return proposals.propose(rights, operation, arguments, admit)
+    proposed = deletions.propose(rights, arguments)
+    if admit is not None:
+        admit(proposed)
+    return proposed
 
 
 # Previews.
@@ -127,8 +135,9 @@ def preview(exchange: Exchange, operation: Operation, arguments: JSON, *, how: s
     It tells whether values are taken, so new ones count, also if it is refused for another reason. The call that
     confirms it is for the same values, and counts none.
     """
-    proposed = propose(exchange, operation, arguments)
-    throttles.admit_unique(exchange, proposed.new_values)
+    proposed = propose(
+        exchange, operation, arguments, lambda proposed: throttles.admit_unique(exchange, proposed.new_values)
+    )
     shown = proposed.preview()
     token = confirmations.issue(exchange, [operation, proposed.arguments], proposed.state)
     notes = [*shown.pop("notes", []), how]
