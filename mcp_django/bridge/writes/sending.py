@@ -94,7 +94,7 @@ class RowSender:
         """Send the form of a row, or of a new one, with what is given for it.
 
         ``run``: a new one, which says whether the view writes. Where it does, a transaction must be open, which an
-        error has to roll back.
+        error has to roll back. Where it does not, what ``when_filled`` writes is rolled back too.
 
         Raises InvalidQuery and ToolError, both with the errors of each field, and what code of the project raises.
         """
