@@ -38,7 +38,7 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mcp_django.bridge.changes.proposed import ChangingTool, Proposed
+    from mcp_django.bridge.changes.proposed import Admit, ChangingTool, Proposed
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
 
@@ -59,9 +59,9 @@ _SAID: Mapping[Level, str] = {
 _MORE = "It needs more consent by now than was given. Nothing was changed. Call again without confirm."
 
 
-def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Proposed:
-    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
-    proposed = tool.propose(exchange, change_rows.without_call(tool, arguments))
+def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON, admit: Admit | None = None) -> Proposed:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError. ``admit``: see ``ChangingTool.propose``."""
+    proposed = tool.propose(exchange, change_rows.without_call(tool, arguments), admit)
     asks = Tool.objects.filter(site=exchange.site.name, name=tool.name).values_list("asks", flat=True).first()
     if asks:
         level = Level.named(asks)
@@ -78,8 +78,9 @@ def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str
     It tells whether values are taken, so new ones count, also if it is refused for another reason. The call that
     confirms it is for the same values, and counts none.
     """
-    proposed = propose(exchange, tool, arguments)
-    throttles.admit_unique(exchange, proposed.new_values)
+    proposed = propose(
+        exchange, tool, arguments, lambda proposed: throttles.admit_unique(exchange, proposed.new_values)
+    )
     shown = proposed.preview()
     token = confirmations.issue(exchange, [tool.name, proposed.arguments], proposed.state)
     notes = [*shown.pop("notes", []), *([how] if how else [])]

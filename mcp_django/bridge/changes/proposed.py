@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_django.bridge.declared.consent import Needs
@@ -100,6 +100,10 @@ class Proposed(ABC):
         """
 
 
+#: Is called with what is proposed. Raises Throttled where its new values are too many.
+Admit = Callable[[Proposed], object]
+
+
 class ChangingTool(Protocol):
     """A tool whose calls are changes."""
 
@@ -109,5 +113,8 @@ class ChangingTool(Protocol):
     def about_call(self) -> Collection[str]:
         """Those of CONFIRM and REASON that are not arguments of its own."""
 
-    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
-        """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
+        """Read the arguments of a call. Raises InvalidQuery and ToolError.
+
+        For a preview, ``admit`` counts the new values. It is called before a form says that one of them is taken.
+        """

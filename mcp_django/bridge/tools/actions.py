@@ -47,6 +47,7 @@ from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.changes.proposed import Admit
     from mcp_django.bridge.declared.consent import Consent
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.exchange.exchange import Exchange
@@ -317,7 +318,7 @@ class AdminActionTool(BaseTool):
             return made
         return self._shown(arguments, answer) if answer["status"] == "preview" else structured_result(answer)
 
-    def propose(self, exchange: Exchange, arguments: JSON) -> ProposedAction:
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> ProposedAction:
         """Find the rows of the arguments of a call. Raises ToolError and TooSlow."""
         request, conditions, ids = exchange.request, arguments.get("filter"), arguments.get("ids", [])
         if not conditions:

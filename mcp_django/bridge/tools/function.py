@@ -38,6 +38,7 @@ from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.changes.proposed import Admit
     from mcp_django.bridge.declared.consent import Consent
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
@@ -194,7 +195,7 @@ class FunctionTool(BaseTool):
         answer, made = asked.preview_or_change(exchange, self, arguments)
         return structured_result(answer) if made is None else made
 
-    def propose(self, exchange: Exchange, arguments: JSON) -> ProposedCall:
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> ProposedCall:
         """Read the arguments of a call to which people must agree. Raises ToolError."""
         if why := self.why_not_asked():
             raise ToolError(f"People must agree to this tool, and cannot: {why} Nothing was done.")

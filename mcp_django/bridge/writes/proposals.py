@@ -28,7 +28,7 @@ from mcp_django.bridge.writes import access, diffs, filling, guesses, states
 from mcp_django.bridge.writes.deletions import Deletion
 from mcp_django.bridge.writes.form_errors import said_by
 from mcp_django.bridge.writes.opening import GivenRow, Opened, open_and_read
-from mcp_django.bridge.writes.sending import SentRow, send_opened
+from mcp_django.bridge.writes.sending import RowSender, SentRow, send_opened
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
@@ -68,6 +68,8 @@ class Proposal(Proposed):
     arguments: JSON
     #: ``{"field", "note"}`` of each value that the form reads differently.
     adjusted: list[JSON] = field(default_factory=list)
+    #: What came of sending it without writing; None where that was not tried.
+    trial: SentRow | None = None
 
     def __post_init__(self) -> None:
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
@@ -102,7 +104,7 @@ class Proposal(Proposed):
         ) -> Iterator[Considered]:
             # Sending the form takes time, which only a rule is worth.
             if not planned:
-                planned.append(self.send(ViewRun(writes=False)).planned)
+                planned.append(self.tried.planned)
             states_of = [self.before, *planned]
             before, after = ({} if one is None else states.readable(rights, values_in(one)) for one in states_of)
             principal = self.request.mcp.principal
@@ -146,6 +148,14 @@ class Proposal(Proposed):
         self.adjusted = [*self.opened.filled, *sent.adjusted]
         return sent
 
+    @property
+    def tried(self) -> SentRow:
+        """What comes of sending the form without writing. Raises ToolError with what is wrong."""
+        if self.trial is None:
+            self.trial = self.send(ViewRun(writes=False))
+        self.adjusted = [*self.opened.filled, *self.trial.adjusted]
+        return self.trial
+
     def preview(self) -> JSON:
         """What would change. Nothing of it is kept. Raises ToolError with what is wrong."""
         return _fitting(self._preview())
@@ -158,13 +168,13 @@ class Proposal(Proposed):
 
     def _differing(self) -> JSON:
         """What the form makes of the values, without saving it."""
-        return self._diffs(self.send(ViewRun(writes=False)).planned)
+        return self._diffs(self.tried.planned)
 
     @property
     def _is_rolled_back(self) -> bool:
         """Whether its preview saves it and rolls back. Not with files, which a rollback leaves in their storage."""
         has_files = any(isinstance(value, File) for one in self.given.forms for value in one.values.values())
-        return not has_files and bool(self.rights.ask_hook("get_preview", "form") == "rollback")
+        return not has_files and _is_saved_for_preview(self.rights)
 
     def _saved_and_rolled_back(self) -> JSON:
         """What a save changes, which is then rolled back: with values that saving makes, and what it does elsewhere."""
@@ -227,7 +237,7 @@ class Proposal(Proposed):
     def effects(self) -> list[Effect]:
         """What the form would change. Deterministic: what the project makes anew each time is left out."""
         key = "" if self.key is None else str(self.key)
-        first, second = (self.send(ViewRun(writes=False)).planned for _ in range(2))
+        first, second = self.tried.planned, self.send(ViewRun(writes=False)).planned
         diff = _steady(self.diff(first), self.diff(second), self.given.main)
         found = [Effect(self.operation, self.rights.label, key, diff)]
         again = self.diff_of_rows(second)
@@ -281,8 +291,18 @@ class Proposal(Proposed):
         return diffs.made_when_saved(self.rights, self.before, self.given.main)
 
 
-def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
-    """Read the arguments of a call. Raises InvalidQuery and ToolError."""
+class _HasNewValues(Exception):
+    """Ends the pass of a proposal whose new values are counted first."""
+
+
+def propose(
+    rights: Rights, operation: Operation, arguments: JSON, admit: Callable[[Proposal], object] | None = None
+) -> Proposal:
+    """Read the arguments of a call. Raises InvalidQuery and ToolError.
+
+    With ``admit``, which counts the new values, the form is sent in the pass that opens it, and nothing is written. A
+    proposal with new values waits for its preview, since what is counted within the view is rolled back with it.
+    """
     model = access.find(rights, arguments["model"], operation)
     key, of_row, own = None, model, None
     if operation == "update":
@@ -290,15 +310,46 @@ def propose(rights: Rights, operation: Operation, arguments: JSON) -> Proposal:
         # Before its form is read: a change between the two refuses the confirmation.
         own = states.stored(of_row, [key])
     row = GivenRow(of_row, key, arguments.get("values", {}), arguments.get("rows", {}))
-    opened = open_and_read(row)
+    if admit is None or _is_saved_for_preview(of_row):
+        proposed = _proposal(operation, row, own, open_and_read(row))
+    else:
+        proposed = _tried(operation, row, own)
+    if admit is not None:
+        admit(proposed)
+    return proposed
+
+
+def _tried(operation: Operation, row: GivenRow, own: Mapping[str, states.Values] | None) -> Proposal:
+    """The proposal, with what comes of sending its form, if that tells nothing of rows that are not seen."""
+    made: list[Proposal] = []
+
+    def read(opened: Opened) -> None:
+        made.append(_proposal(operation, row, own, opened))
+        if list(made[-1].new_values()):
+            raise _HasNewValues
+
+    try:
+        trial = RowSender(row.rights, leaves_out=False).send(row, ViewRun(writes=False), read)
+    except _HasNewValues:
+        return made[-1]
+    made[-1].trial = trial
+    return made[-1]
+
+
+def _proposal(operation: Operation, row: GivenRow, own: Mapping[str, states.Values] | None, opened: Opened) -> Proposal:
+    """The proposal, for the row as it is stored and shown. Made before it is sent, since saving a file moves it."""
     before, state = opened.before, None
     if before is not None and own is not None:
         around = states.stored_around(before, opened.inlines)
-        state = {"values": states.bound_to(of_row, own, opened.page.names), **around}
-    of_row = opened.main.rights
-    # Before anything is sent, since saving a file moves it.
-    proposed = {"model": of_row.label, "id": str(key), **_plain_of(opened.given)}
-    return Proposal(operation, of_row, key, row, opened, state, proposed)
+        state = {"values": states.bound_to(row.rights, own, opened.page.names), **around}
+    rights = opened.main.rights
+    proposed = {"model": rights.label, "id": str(row.key), **_plain_of(opened.given)}
+    return Proposal(operation, rights, row.key, row, opened, state, proposed)
+
+
+def _is_saved_for_preview(rights: ModelRights) -> bool:
+    """Whether a preview of the model is saved and rolled back."""
+    return bool(rights.ask_hook("get_preview", "form") == "rollback")
 
 
 def row_of(model: ModelRights, key: Any) -> tuple[ModelRights, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,10 +32,11 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.access.throttling.throttles import NewValues
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
-    from mcp_django.bridge.writes.opening import GivenRow, Opened
+    from mcp_django.bridge.writes.opening import GivenRow, Opened, WhenFilled
     from mcp_django.bridge.writes.sending import SentRow
     from mcp_django.exchange.exchange import Exchange
 
@@ -48,6 +50,10 @@ OnError = Literal["stop", "skip"]
 _PREVIEW_SECONDS = 20
 #: What a preview shows: groups of rows that change alike, names of rows, rows that the form does not accept.
 _GROUPS, _NAMES, _REFUSED = 3, 5, 10
+
+
+class _HasNewValues(Exception):
+    """Ends the pass of a row whose new values are counted first."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class ProposedRecords(Proposed):
     def __post_init__(self) -> None:
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
         self._created: list[Any] = []
+        self._new_values: Sequence[NewValues] = ()
 
     @property
     def keys(self) -> Sequence[Any]:
@@ -143,19 +150,29 @@ class ProposedRecords(Proposed):
             if until is not None and time.monotonic() > until:
                 break
             self.exchange.progress(number, self.row_count)
-            self._results.append(self._try(sender, number, self._count_unique if counts else lambda opened: None))
+            self._results.append(self._try(sender, number, counts=counts))
         return self._results
 
-    def _try(self, sender: RowSender, number: int, when_filled: Any) -> Tried:
+    def _try(self, sender: RowSender, number: int, *, counts: bool = False) -> Tried:
         row = self.rows[number]
         try:
-            with transaction.atomic(using=self.using):
-                return Tried(row, number, sender.send(row, ViewRun(writes=False), when_filled))
+            if counts:
+                with suppress(_HasNewValues):
+                    return Tried(row, number, self._send(sender, row, self._check_new_values))
+                # What is counted within the view would be rolled back with it.
+                throttles.admit_unique(self.exchange, lambda: self._new_values)
+            return Tried(row, number, self._send(sender, row))
         except _REFUSALS as error:
             return Tried(row, number, errors=_errors_of(error))
 
-    def _count_unique(self, opened: Opened) -> None:
-        throttles.admit_unique(self.exchange, lambda: guesses.new_values(opened.given, opened.inlines))
+    def _send(self, sender: RowSender, row: GivenRow, when_filled: WhenFilled = lambda opened: None) -> SentRow:
+        with transaction.atomic(using=self.using):
+            return sender.send(row, ViewRun(writes=False), when_filled)
+
+    def _check_new_values(self, opened: Opened) -> None:
+        self._new_values = guesses.new_values(opened.given, opened.inlines)
+        if self._new_values:
+            raise _HasNewValues
 
     def _diff(self, tried: Tried) -> list[JSON]:
         """The values that would change, without those that the project makes anew each time."""
@@ -171,7 +188,7 @@ class ProposedRecords(Proposed):
         first = next((one for one in self._tried() if one.sent is not None), None)
         if first is None or first.sent is None:
             return frozenset()
-        again = self._try(RowSender(self.rights, leaves_out=True), first.number, lambda opened: None)
+        again = self._try(RowSender(self.rights, leaves_out=True), first.number)
         rights, main = first.sent.opened.main.rights, first.sent.opened.given.main
         one, other = (
             diffs.diff_of(rights, sent.before, sent.planned, main) for sent in (first.sent, again.sent or first.sent)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.utils import unquote
+from django.http import Http404
 
 from mcp_django.bridge.writes import access, filling, form_errors, pages, single_pass, states
 from mcp_django.bridge.writes.adjustments import adjustments
+from mcp_django.bridge.writes.fields import add_inline
 from mcp_django.bridge.writes.form_errors import refusals
 from mcp_django.bridge.writes.late_data import TooEarly
 from mcp_django.bridge.writes.opening import GivenRow, Opened, WhenFilled, open_and_read, open_form
-from mcp_django.bridge.writes.pages import Refused
+from mcp_django.bridge.writes.pages import FormPage, Refused
 from mcp_django.bridge.writes.restoring import LostPrecision
 from mcp_django.bridge.writes.single_pass import Filling
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
@@ -48,22 +50,31 @@ class SentRow:
 
     def after(self) -> State:
         """The state that is stored, read anew; the planned one where the admin shows the row no more."""
-        return self._read_again() or self.planned
+        try:
+            with refusals(self.opened.main.rights, [self.key]):
+                return self._shown() or self.planned
+        except (ToolError, Http404):
+            return self.planned
 
-    def _read_again(self) -> State | None:
-        rights, filled, request = self.opened.main.rights, self.sent.run.filling, self.sent.request
-        if filled is None or self.before is None:
+    def _shown(self) -> State | None:
+        rights, run = self.opened.main.rights, self.sent.run
+        admin = access.admin_of(rights)
+        if self.before is None or not single_pass.is_possible(admin) or len(run.made_with) != len(run.formsets):
             # The page of a new row is another one than that of a row that is there.
-            try:
-                page, _, inlines = open_form(rights, self.key)
-            except ToolError:
-                return None
+            page, _, inlines = open_form(rights, self.key)
             return states.of_page(page, inlines)
-        twin = twin_of(access.admin_of(rights), ViewRun(writes=False))
+        request = pages.request_for(admin, rights.rights.request, "GET", *pages.page_name(self.key))
+        twin = twin_of(admin, ViewRun(writes=False))
         obj = twin.get_object(request, unquote(key_for_url(self.key)))
         if obj is None or not twin.has_view_or_change_permission(request, obj):
             return None
-        return filled.state_now(twin, request, obj)
+        page = FormPage(type(run.form)(instance=obj), self.opened.page.names)
+        found: dict[str, WritableInline] = {}
+        for formset, made_with, inline in zip(run.formsets, run.made_with, run.inlines, strict=True):
+            if run.filling is None or run.filling.shown_inlines:
+                again = single_pass.unbound(type(formset), made_with, obj)
+                add_inline(found, single_pass.inline_as_shown(twin, request, obj, again, inline), rights)
+        return states.of_page(page, found)
 
 
 class RowSender:
@@ -83,7 +94,7 @@ class RowSender:
         """Send the form of a row, or of a new one, with what is given for it.
 
         ``run``: a new one, which says whether the view writes. Where it does, a transaction must be open, which an
-        error has to roll back.
+        error has to roll back. Where it does not, what ``when_filled`` writes is rolled back too.
 
         Raises InvalidQuery and ToolError, both with the errors of each field, and what code of the project raises.
         """

@@ -12,8 +12,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
+from contextlib import suppress
+from copy import copy, deepcopy
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db.models.fields.files import FieldFile
 
 from mcp_django.bridge.resources.fields.errors import Mistakes
 from mcp_django.bridge.writes import filling, pages, states
@@ -30,7 +36,6 @@ from mcp_django.core.compat.requests import copy_of
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
-    from mcp_django.bridge.writes.states import State
 
 #: Hooks that decide what a page is, and those that see it: what a project does there may change what a browser sends.
 _OF_PAGES = (
@@ -41,6 +46,12 @@ _OF_PAGES = (
 _OF_FORMSETS = (
     "get_formsets_with_inlines", "get_formset_kwargs", "save_related", "save_formset", "construct_change_message",
 )  # fmt: skip
+
+#: What a formset is made with where a form is sent, and not where a page is shown.
+_SENT = ("data", "files", "save_as_new")
+
+#: Types of values that nobody changes in place.
+_WITHOUT_PARTS = (str, bytes, int, float, Decimal, date, time, timedelta, UUID, type(None))
 
 
 def is_possible(admin: ModelAdmin[Any]) -> bool:
@@ -65,9 +76,7 @@ class Filling:
         self._mistakes = Mistakes()
         self.late = Late()
         self._inlines: dict[str, WritableInline] = {}
-        self._form_class: Any = None
-        #: Of each formset its class, what it is made with, and its inline.
-        self._formsets: list[tuple[Any, Mapping[str, Any], Any]] = []
+        self._number_of_formsets = 0
 
     @property
     def shown_inlines(self) -> Mapping[str, WritableInline]:
@@ -82,7 +91,7 @@ class Filling:
         """Write what a browser would send of the page's own form. Called before the view binds it."""
         if self.late.is_begun or not any(map(self.late.is_part, sent)):
             return
-        obj, self._form_class = rest.get("instance"), form_class
+        obj = rest.get("instance")
         if obj is None:
             form = form_class(initial=twin.get_changeform_initial_data(request))
         else:
@@ -119,7 +128,7 @@ class Filling:
 
     def end(self, formsets: list[Any]) -> None:
         """All forms are made. Raises InvalidQuery with all that cannot be read, and what ``when_filled`` raises."""
-        if not self.late.is_begun or len(formsets) != len(self._formsets):
+        if not self.late.is_begun or len(formsets) != self._number_of_formsets:
             raise TooEarly
         opened = self.opened
         for name in self._row.rows:
@@ -137,11 +146,11 @@ class Filling:
     def _fill_formset(
         self, twin: Any, request: Any, formset_class: Any, inline: Any, made_with: Mapping[str, Any]
     ) -> None:
-        unbound = {name: value for name, value in made_with.items() if name not in ("data", "files", "save_as_new")}
-        self._formsets.append((formset_class, unbound, inline))
+        self._number_of_formsets += 1
         opened = self.opened
         obj = None if self._row.key is None else made_with.get("instance")
-        shown = self._shown(twin, request, obj, opened.page.form.instance, len(self._formsets) - 1)
+        formset = unbound(formset_class, made_with, opened.page.form.instance)
+        shown = inline_as_shown(twin, request, obj, formset, inline)
         opened.page.inlines.append(shown)
         known, given = add_inline(self._inlines, shown, opened.main.rights), opened.given
         if known is not None and known.name in self._row.rows:
@@ -151,22 +160,18 @@ class Filling:
         filling.write_inline(written, shown, () if known is None else given.rows.get(known.name, ()))
         self.late.write(written, shown.formset.prefix)
 
-    def _shown(self, twin: Any, request: Any, obj: Any, instance: Any, index: int) -> pages.Inline:
-        """An inline as a page shows it."""
-        formset_class, made_with, inline = self._formsets[index]
-        again = {name: value.all() for name, value in made_with.items() if name == "queryset"}
-        formset = formset_class(**{**made_with, **again, "instance": instance})
-        [shown] = twin.get_inline_formsets(request, [formset], [inline], obj)
-        return pages.inline_of(shown)
 
-    def state_now(self, twin: Any, request: Any, obj: Any) -> State:
-        """The state of the row as its forms show it now. ``obj`` was read anew."""
-        opened, inlines = self.opened, dict[str, WritableInline]()
-        page = FormPage(self._form_class(instance=obj), opened.page.names)
-        for index in range(len(self._formsets) if not self._leaves_out else 0):
-            page.inlines.append(self._shown(twin, request, obj, obj, index))
-            add_inline(inlines, page.inlines[-1], opened.main.rights)
-        return states.of_page(page, inlines)
+def inline_as_shown(twin: Any, request: Any, obj: Any, formset: Any, inline: Any) -> pages.Inline:
+    """An inline as the page of an object shows it, or that of a new one."""
+    [shown] = twin.get_inline_formsets(request, [formset], [inline], obj)
+    return pages.inline_of(shown)
+
+
+def unbound(formset_class: Any, made_with: Mapping[str, Any], instance: Any) -> Any:
+    """A formset as a page shows it. ``made_with``: what it is made with when a form is sent."""
+    kept = {name: value for name, value in made_with.items() if name not in _SENT}
+    again = {"queryset": kept["queryset"].all()} if "queryset" in kept else {}
+    return formset_class(**{**kept, **again, "instance": instance})
 
 
 def _apart(obj: Any) -> Any:
@@ -174,8 +179,12 @@ def _apart(obj: Any) -> Any:
     made = copy_of(obj)
     for field in obj._meta.concrete_fields:
         value = vars(made).get(field.attname)
-        if isinstance(value, dict | list | set):
-            vars(made)[field.attname] = deepcopy(value)
+        if isinstance(value, FieldFile):
+            value = vars(made)[field.attname] = copy(value)
+            value.instance = made
+        elif not isinstance(value, _WITHOUT_PARTS):
+            with suppress(Exception):  # A class of a project may refuse it in any way.
+                vars(made)[field.attname] = deepcopy(value)
     return made
 
 

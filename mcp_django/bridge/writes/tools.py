@@ -32,7 +32,7 @@ from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.bridge.changes.proposed import Proposed
+    from mcp_django.bridge.changes.proposed import Admit, Proposed
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
@@ -168,11 +168,11 @@ class OperationTool(WriteTool):
             return applying.preview(exchange, self, arguments)
         return applying.change(exchange, self, arguments)
 
-    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
         rights = Rights(self.site, exchange.request, from_primary=True)
         if self.operation == "delete":
             return deletions.propose(rights, arguments)
-        return proposals.propose(rights, self.operation, arguments)
+        return proposals.propose(rights, self.operation, arguments, admit)
 
 
 class CreateRecord(OperationTool):
@@ -213,7 +213,7 @@ class DeleteRecord(OperationTool):
 class RecordsTool(OperationTool):
     """Writes several records of a model in one call, each through its form."""
 
-    def propose(self, exchange: Exchange, arguments: JSON) -> Proposed:
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
         return records.propose(exchange, self.operation, arguments)
 
 

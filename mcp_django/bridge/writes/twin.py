@@ -57,6 +57,9 @@ class ViewRun:
     by: str = ""
     form: Any = None
     formsets: list[Any] = field(default_factory=list)
+    #: Of each formset its inline, and what it is made with.
+    inlines: list[Any] = field(default_factory=list)
+    made_with: list[dict[str, Any]] = field(default_factory=list)
     obj: models.Model | None = None
     #: Whether the view has said that it is done.
     is_done: bool = False
@@ -92,7 +95,10 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
 
     def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> Any:
         found = super().get_formset_kwargs(request, obj, inline, prefix)
-        return {**found, "queryset": _to_be_written(found["queryset"])} if "queryset" in found else found
+        if "queryset" in found:
+            found = {**found, "queryset": _to_be_written(found["queryset"])}
+        self.mcp_run.made_with.append(found)
+        return found
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         form_class, run = super().get_form(request, *args, **kwargs), self.mcp_run
@@ -115,7 +121,7 @@ class _Hooks(ModelAdmin):  # type: ignore[type-arg]
             formsets, inlines = [], []
         else:
             formsets, inlines = super()._create_formsets(request, obj, *args, **kwargs)  # type: ignore[misc]
-        run.formsets = list(formsets)
+        run.formsets, run.inlines = list(formsets), list(inlines)
         if run.filling is not None:
             run.filling.end(run.formsets)
         if run.lost_precision is not None:

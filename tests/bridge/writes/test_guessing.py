@@ -77,6 +77,18 @@ def new(code: str, **more: Any) -> Message:
 # The budget.
 
 
+def test_many_rows_in_one_call_count_each_value_before_a_form_tells_of_it(
+    seen: Supplier, root: Writer, settings: Any
+) -> None:
+    limit(settings, "3/hour")
+    rows = [{"name": "Bob", "code": code} for code in ("N1", "H7", "N2", "H77")]
+
+    told = throttled(root, "create_records", model=SUPPLIER, rows=rows, on_error="skip")
+
+    assert spent() == 3 and told["code"] and "H77" not in str(told)
+    assert throttled(root, "update_records", model=SUPPLIER, each=[{"id": str(seen.pk), "code": "N3"}])["code"]
+
+
 @pytest.mark.every_database
 def test_trying_one_code_after_the_other_finds_no_hidden_one_beyond_the_budget(root: Writer, seen: Supplier) -> None:
     def guesses(number: int) -> tuple[str, Message]:

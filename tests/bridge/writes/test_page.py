@@ -11,7 +11,7 @@ from tests.bridge.writes.conftest import Writer
 from tests.support.data import Users, switch_on
 from tests.support.pages import blocks
 
-CALL, PREVIEW, APPLIED, PENDING = (json.loads(block) for block in blocks("docs/writes.md", "json"))
+CALL, PREVIEW, APPLIED, PENDING, MANY, MANY_SHOWN = (json.loads(block) for block in blocks("docs/writes.md", "json"))
 
 
 def flight_of_the_page(flights: Any) -> None:
@@ -28,6 +28,15 @@ def test_a_change_is_previewed_and_made_as_the_page_shows(root: Writer, flights:
 
     assert shown == {name: value for name, value in PREVIEW.items() if name != "confirm"}
     assert {**made, "change": APPLIED["change"]} == APPLIED
+
+
+def test_many_are_previewed_as_the_page_shows(root: Writer, flights: Any) -> None:
+    Flight.objects.filter(origin_id=MANY["arguments"]["filter"]["origin"]).update(carrier_id="UA", status="on_time")
+
+    shown = root.ask(MANY["name"], **MANY["arguments"])
+
+    assert shown.keys() == MANY_SHOWN.keys()
+    assert shown["changes"][0]["diff"] == MANY_SHOWN["changes"][0]["diff"] and shown["count"] == 4
 
 
 def test_a_delete_waits_as_the_page_shows(users: Users, flights: Any) -> None:

@@ -80,7 +80,7 @@ class Killed(BaseException):
     """Ends a run as the end of its process does: nothing is settled."""
 
 
-def end(*_: Any) -> None:
+def end(*_: Any, **__: Any) -> None:
     raise Killed
 
 

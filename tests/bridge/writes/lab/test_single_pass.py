@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pytest
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.core.files.base import ContentFile
 from django.db import connection, transaction
 from django.forms import BaseInlineFormSet
-from django.http import QueryDict
+from django.http import Http404, QueryDict
 from django.test.utils import CaptureQueriesContext
 
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -23,7 +26,8 @@ from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.exceptions import ToolError
 from tests.bridge.writes.lab import driving
 from tests.bridge.writes.lab.conftest import Lab
-from tests.bridge.writes.lab.models import Article, Ledger, Line, Meeting, Note, Order
+from tests.bridge.writes.lab.models import Article, Attachment, Ledger, Line, Meeting, Note, Order, Ticket
+from tests.bridge.writes.lab.recording import Recording
 from tests.support.asking import request_of
 
 Admin: Any = admin.ModelAdmin
@@ -214,6 +218,42 @@ def test_the_state_after_is_read_anew_where_the_admin_shows_the_row_still(lab: L
     assert (hidden.values["total"], hidden.values["changed_by"]) == (98, "a trigger")
 
 
+def test_what_the_project_does_to_a_value_in_place_leaves_the_state_before(lab: Lab) -> None:
+    class Discarding(Admin):
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            obj.scan.delete(save=False)
+            super().save_model(request, obj, form, change)
+
+    lab.admin(Attachment, Discarding)
+    row = Attachment.objects.create(name="old", paper=ContentFile(b"a", "a.txt"), scan=ContentFile(b"b", "b.txt"))
+    name = row.scan.name
+
+    sent = send(lab, row, {"name": "new"})
+
+    assert sent.before is not None
+    assert (sent.before.values["scan"].name, sent.after().values["scan"].name) == (name, "")
+
+
+@pytest.mark.parametrize("error", [PermissionDenied, Http404])
+def test_a_row_that_the_admin_refuses_to_show_once_it_is_changed_is_changed(
+    lab: Lab, order: Order, error: type[Exception]
+) -> None:
+    class Closing(Admin):
+        fields = ["name", "total"]
+
+        def get_object(self, request: Any, object_id: Any, from_field: Any = None) -> Any:
+            found = super().get_object(request, object_id, from_field)
+            if found is not None and found.total == 5:
+                raise error
+            return found
+
+    lab.admin(Order, Closing)
+
+    made = lab.same(Order, order, values={"total": 5})
+
+    assert made.of(Order)[0]["total"] == 5
+
+
 def test_whoever_is_asked_before_validation_may_end_it(lab: Lab, order: Order) -> None:
     validated: list[str] = []
 
@@ -233,6 +273,53 @@ def test_whoever_is_asked_before_validation_may_end_it(lab: Lab, order: Order) -
         RowSender(rights, leaves_out=True).send(GivenRow(rights, order.pk, {"total": 5}), ViewRun(writes=True), refuse)
     assert validated == []
     assert Order.objects.get().total == 1
+
+
+class Validating(forms.ModelForm):  # type: ignore[type-arg]
+    """Tells what was validated."""
+
+    validated: ClassVar[list[str]] = []
+
+    def clean(self) -> Any:
+        Validating.validated.append(self.cleaned_data["code"])
+        return super().clean()
+
+
+def test_a_preview_opens_no_page(lab: Lab, order: Order) -> None:
+    lab.admin(Order, fields=["name", "total"], inlines=[LineInline])
+    [cup] = order.lines.all()
+    given: dict[str, Any] = {"values": {"total": 5}, "rows": {"lines": [{"pk": cup.pk, "count": 2}]}}
+
+    with Recording(()) as recorded:
+        shown = driving.preview(lab.site, lab.user, "update", model="lab.order", id=str(order.pk), **given)
+
+    assert [view.method for view in recorded.views] == ["POST"]
+    assert shown["diff"] == [{"field": "total", "before": 1, "after": 5}]
+    assert shown["rows"][0]["diff"] == [{"field": "count", "before": 1, "after": 2}]
+
+
+def test_guesses_are_counted_though_the_pass_is_rolled_back_and_beyond_the_budget_none_is_validated(
+    lab: Lab, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.exchange.rates.now", lambda: 1_800_000_000)
+    settings.MCP = {**settings.MCP, "THROTTLES": {"user": {"unique": "2/day"}}}
+
+    class Seeing(Admin):
+        form = Validating
+        fields = ["code", "row", "seat"]
+
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(code="hidden")
+
+    lab.admin(Ticket, Seeing)
+    Validating.validated = []
+    guess = partial(driving.preview, lab.site, lab.user, "create", model="lab.ticket")
+
+    guess(values={"code": "free", "row": 1, "seat": 1})
+    with pytest.raises(AssertionError, match="THROTTLED"):
+        guess(values={"code": "hidden", "row": 2, "seat": 2})
+
+    assert Validating.validated == ["free"]
 
 
 # Formsets.
