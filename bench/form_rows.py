@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 
 from bench.goals import Goal
 from demo_project.flights.models import Airline, Airport, Disruption, Flight
-from mcp_django import site
+from mcp_django import flush, site
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.writes.opening import GivenRow
 from mcp_django.bridge.writes.sending import RowSender
@@ -55,6 +55,8 @@ SHAPES: Mapping[str, tuple[Any, float]] = {
 
 def measure(rounds: int) -> Iterator[Goal]:
     """Print a line for each shape; the goals."""
+    # What was asked before is written down by a thread, which would wait for the transactions of SQLite.
+    flush()
     keys, user = list(_make_rows()), User.objects.get(username="admin")
     print(f"\n| {ROWS} rows, of CPU | bare form | single pass | times | statements, bare | statements |")
     print("|---|---:|---:|---:|---:|---:|")
