@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
 
 from mcp_django.access.permissions import ALLOWED, check_scopes, decide
 from mcp_django.bridge.declared import consent
@@ -13,7 +16,7 @@ from mcp_django.bridge.declared.project_hooks import hooks_by_object
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.core.hooks import call_hook
-from mcp_django.exchange.scopes import WRITE, of_model
+from mcp_django.exchange.scopes import WRITE, of_model, of_tool
 from mcp_django.protocol.unknown_names import unknown_name
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.consent import Consent, Considered, Needs
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
 
 #: Operation → the hook of the ModelAdmin that allows it.
@@ -52,6 +56,13 @@ def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -
         return False
     needed, hook = of_model(model.label, scope), partial(_allows, model.model_mcp, admin, HOOKS[operation])
     return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
+
+
+def end_of_right(exchange: Exchange, label: str) -> datetime | None:
+    """When the credential loses the right to write the model by this tool; None where it has that for good."""
+    wanted = [of_model(label, WRITE), of_tool(str(exchange.params.get("name")))]
+    end = exchange.principal.end_of(wanted)
+    return None if end is None else datetime.fromtimestamp(end, UTC if settings.USE_TZ else None)
 
 
 def _allows(declared: ModelMCP, admin: ModelAdmin[Any], hook: str, request: MCPRequest) -> bool:

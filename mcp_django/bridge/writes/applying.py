@@ -24,6 +24,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import confirmations
 from mcp_django.bridge.uploads.files import keep_files
 from mcp_django.bridge.writes import approvals, change_rows, deletions, proposals
+from mcp_django.bridge.writes.access import end_of_right
 from mcp_django.bridge.writes.approvals import NotApproved
 from mcp_django.bridge.writes.change_rows import NotWaiting
 from mcp_django.bridge.writes.outcomes import answer_of, can_begin_again, url_of, waits
@@ -316,3 +317,6 @@ def _check_can_wait(exchange: Exchange, planned: Change, proposed: Proposed, nee
         approvals.check_candidates(exchange, planned, proposed)
         if needs.expires is not None:
             planned.expires_at = planned.created_at + needs.expires
+    end = end_of_right(exchange, planned.model)
+    if end is not None:
+        planned.expires_at = min(planned.expires_at, end)
