@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import admits, authenticate_again, principals
 from mcp_django.core.db.outages import is_outage
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.principals import in_force
 from mcp_django.models import AccessToken, Grant, Session, WatchedResource
 from mcp_django.push.listeners import Listener
 
@@ -37,6 +37,10 @@ def forget(controls: ControlSet) -> None:
         principals.forget_users(users)
 
 
+#: Scopes that a token is lent, each with its end, and whether that is still to come.
+Lent = frozenset[tuple[str, float, bool]]
+
+
 class Compared(NamedTuple):
     """What a sweep has found in the database."""
 
@@ -44,8 +48,8 @@ class Compared(NamedTuple):
     ended: list[Member]
     #: The URIs that the stored sessions of the others watch.
     sessions: dict[Listener, set[str]]
-    #: What each of their tokens is lent and has not ended.
-    lent: dict[int, frozenset[str]]
+    #: What each of their tokens is lent.
+    lent: dict[int, Lent]
 
 
 def compared(members: list[Member], turn: int) -> Compared:
@@ -74,24 +78,17 @@ def compared(members: list[Member], turn: int) -> Compared:
         if key not in live:
             over.update(open_ones)
         sessions |= {one: watched.get(key, set()) for one in open_ones if isinstance(one, Listener) and one not in over}
-    return Compared(list(over), sessions, {key: in_force(one.lent.items()) for key, one in valid.items()})
+    now = timezone.now().timestamp()
+    lent = {key: frozenset((name, end, end > now) for name, end in one.lent.items()) for key, one in valid.items()}
+    return Compared(list(over), sessions, lent)
 
 
-def changed_rights(members: Iterable[Member], before: Mapping[int, frozenset[str]], found: Compared) -> list[Control]:
-    """Controls for the users of tokens that are lent other scopes than ``before``: one has begun, or has ended.
-
-    For a token that was not there before, what counts is what it was lent when its client connected.
-    """
-    users = set()
-    for member in members:
-        principal = member.principal
-        key = principal.token_id
-        if key is None or key not in found.lent:
-            continue
-        then = before[key] if key in before else frozenset(scope for scope, _ in principal.lent)
-        if then != found.lent[key]:
-            users.add(str(principal.user.pk))
-    return [Control(ControlKind.ACCESS, user) for user in users]
+def changed_rights(members: Iterable[Member], before: Mapping[int, Lent], found: Compared) -> list[Control]:
+    """Controls for the users of tokens that are lent something else than ``before``: one has begun, or has ended."""
+    moved = {key for key, lent in found.lent.items() if lent != before.get(key, frozenset())}
+    asked = [member.principal for member in members] if moved else []
+    users = {str(one.user.pk) for one in asked if one.token_id in moved}
+    return [Control(ControlKind.ACCESS, user) for user in sorted(users)]
 
 
 def _valid(by_token: Mapping[int, list[Member]]) -> dict[int, _Held]:

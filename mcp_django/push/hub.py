@@ -97,7 +97,7 @@ class Hub:
         self._members: dict[Member, tuple[str, float]] = {}
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
         #: Token → what it is lent, as the last sweep has found it.
-        self.lent: dict[int, frozenset[str]] = {}
+        self.lent: dict[int, credentials.Lent] = {}
         #: The roll calls that it has answered.
         self.answered: deque[str] = deque(maxlen=_REMEMBERED_CALLS)
         self.lists = ListWatch()
