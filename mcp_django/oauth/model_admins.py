@@ -132,7 +132,7 @@ class GrantAdmin(_ReadOnlyAdmin):
 
     @admin.display(description=_("scopes"))
     def scope_names(self, grant: Grant) -> str:
-        return scopes_in_words(grant.scopes, grant.lent)
+        return scopes_in_words(grant)
 
     @admin.display(description=_("declined"))
     def declined_names(self, grant: Grant) -> str:

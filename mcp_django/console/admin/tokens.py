@@ -46,7 +46,7 @@ class AccessTokenAdmin(SeesAdmin):
     list_filter = ["revoked_at", "expires_at"]
     search_fields = ["name", "=last_chars"]
     list_select_related = ["user"]
-    readonly_fields = ["lent", "ends_in", "status", "created_at", "last_used_at", "revoked_at", "activity"]
+    readonly_fields = ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at", "activity"]
     actions = ["revoke"]
 
     # The list.
@@ -61,7 +61,7 @@ class AccessTokenAdmin(SeesAdmin):
 
     @admin.display(description=_("scopes"))
     def scope_names(self, token: AccessToken) -> str:
-        return cell(token, scopes_in_words(token.scopes, token.lent))
+        return cell(token, scopes_in_words(token))
 
     @admin.display(description=_("status"))
     def status(self, token: AccessToken) -> str:
@@ -98,10 +98,10 @@ class AccessTokenAdmin(SeesAdmin):
         return f"…{token.last_chars}" if token.last_chars else "-"
 
     @admin.display(description=_("for a while"))
-    def lent(self, token: AccessToken) -> str:
+    def for_a_while(self, token: AccessToken) -> str:
         shown = [ShownLending.of(one) for one in _lendings_of(token)]
         links = [(one.text, self.page_url("end_lending", token.pk, one.key), _("End now")) for one in shown]
-        return format_html_join(format_html("<br>"), '{} · <a href="{}">{}</a>', links) or "-"
+        return format_html_join("; ", '{} · <a href="{}">{}</a>', links) or "-"
 
     @admin.display(description=_("activity"))
     def activity(self, token: AccessToken) -> str:
@@ -123,7 +123,9 @@ class AccessTokenAdmin(SeesAdmin):
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
-        history = ["lent", "ends_in", "status", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
+        history = (
+            ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
+        )
         if obj is not None and shows_activity(self.admin_site, request):
             history.append("activity")
         if obj is not None and not self.has_change_permission(request, obj):

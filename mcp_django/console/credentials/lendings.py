@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from mcp_django.access import lending
 from mcp_django.exchange.principals import in_force
-from mcp_django.models import Lending
+from mcp_django.models import AccessToken, Grant, Lending
 from mcp_django.protocol.names import printable
 
 
@@ -27,11 +27,11 @@ def in_words(scopes: Iterable[str], until: datetime, agreed_by: str = "") -> str
     return f"{said} · {_('agreed by %(who)s') % {'who': printable(agreed_by)}}" if agreed_by else said
 
 
-def scopes_in_words(scopes: Iterable[str], lent: Mapping[str, float]) -> str:
+def scopes_in_words(holder: AccessToken | Grant) -> str:
     """The scopes that a token or a grant has for good, and those that it has for a while."""
-    zone = UTC if settings.USE_TZ else None
+    zone, lent = UTC if settings.USE_TZ else None, holder.lent if holder.is_current() else {}
     ends = [(one, datetime.fromtimestamp(lent[one], zone)) for one in sorted(in_force(lent.items()))]
-    return ", ".join([*scopes, *(in_words([one], end) for one, end in ends)])
+    return ", ".join([*holder.scopes, *(in_words([one], end) for one, end in ends)])
 
 
 @dataclass(frozen=True, slots=True)
