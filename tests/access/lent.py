@@ -33,18 +33,18 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def by_hand(user: User) -> str:
-    """A token that somebody has made, which reads."""
-    return AccessToken.objects.create_token(user=user, scopes=["read"])[1]
+def by_hand(user: User, scope: str = "read") -> str:
+    """A token that somebody has made."""
+    return AccessToken.objects.create_token(user=user, scopes=[scope])[1]
 
 
-def of_app(user: User) -> str:
-    """The token of a connected app, which reads."""
-    return token_by(make_grant(user, scopes=["read"]), "read")[1]
+def of_app(user: User, scope: str = "read") -> str:
+    """The token of a connected app."""
+    return token_by(make_grant(user, scopes=[scope]), scope)[1]
 
 
 #: The two kinds of credentials that scopes are lent to.
-CREDENTIALS: dict[str, Callable[[User], str]] = {"a token": by_hand, "an app": of_app}
+CREDENTIALS: dict[str, Callable[..., str]] = {"a token": by_hand, "an app": of_app}
 
 
 def token_in(plain: str) -> AccessToken:

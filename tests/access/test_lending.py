@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -61,9 +62,22 @@ def work(declared: Declared) -> None:
     declared.tool(work)
 
 
-def is_done(peer: Peer, revision: str) -> bool:
-    answer = peer.request(revision, "tools/call", {"name": "work", "arguments": {}})
-    return "done" in json.dumps(answer.get("result", {}))
+#: What the credentials have for good, and what they are lent: to change something, and to read one more model.
+OWN, LENT = "model:flights.airport:read", ("actions", "model:flights.airline:read")
+
+
+def rights_of(peer: Peer, revision: str) -> tuple[bool, bool]:
+    """Whether it changes something, for which its credentials are read anew, and whether it reads, from memory."""
+    calls = [("work", {}, "done"), ("find_records", {"model": "flights.airline"}, "United")]
+    answers = [
+        (said, peer.request(revision, "tools/call", {"name": name, "arguments": arguments}))
+        for name, arguments, said in calls
+    ]
+    changes, reads = (said in json.dumps(answer.get("result", {})) for said, answer in answers)
+    return changes, reads
+
+
+BOTH, NEITHER = (True, True), (False, False)
 
 
 def principal_of(plain: str) -> Principal:
@@ -75,44 +89,42 @@ def principal_of(plain: str) -> Principal:
 
 @pytest.mark.parametrize("transport", OVER_ALL)
 def test_a_lent_right_is_there_from_its_start_to_its_end_whatever_is_remembered(
-    users: Users, peers: Peers, work: None, clock: Clock, settings: Any
+    users: Users, peers: Peers, flights: Any, work: None, clock: Clock, settings: Any
 ) -> None:
     found = {}
-    cases = [
-        (make, revision, seconds) for make in CREDENTIALS for revision in (LEGACY[-1], MODERN) for seconds in (0, 3_600)
-    ]
+    cases = list(product(CREDENTIALS, (LEGACY[-1], MODERN), (0, 3_600)))
     for case in cases:
         make, revision, seconds = case
         settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
-        plain = CREDENTIALS[make](users.admin)
+        plain = CREDENTIALS[make](users.admin, OWN)
         peer = peers(plain)
 
-        before = is_done(peer, revision)
-        lent_to(plain)
-        during = is_done(peer, revision)
+        before = rights_of(peer, revision)
+        lent_to(plain, *LENT)
+        during = rights_of(peer, revision)
         clock.move(LENT_SECONDS - 0.001)
-        at_last = is_done(peer, revision)
+        at_last = rights_of(peer, revision)
         clock.move(0.001)
-        after = is_done(peer, revision)
+        after = rights_of(peer, revision)
 
         found[case] = before, during, at_last, after
 
-    assert found == dict.fromkeys(cases, (False, True, True, False))
+    assert found == dict.fromkeys(cases, (NEITHER, BOTH, BOTH, NEITHER))
 
 
 @EACH
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_a_right_that_somebody_ends_is_gone_for_the_next_call_though_the_process_remembers(
-    users: Users, peers: Peers, work: None, make: Callable[..., str], settings: Any
+    users: Users, peers: Peers, flights: Any, work: None, make: Callable[..., str], settings: Any
 ) -> None:
     settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
-    plain = make(users.admin)
-    peer, lent = peers(plain), lent_to(plain, seconds=3_600)
-    was_there = is_done(peer, MODERN)
+    plain = make(users.admin, OWN)
+    peer, lent = peers(plain), lent_to(plain, *LENT, seconds=3_600)
+    was_there = rights_of(peer, MODERN)
 
     assert lending.end(lent, "ann")
 
-    assert (was_there, is_done(peer, MODERN)) == (True, False)
+    assert (was_there, rights_of(peer, MODERN)) == (BOTH, NEITHER)
     assert not lending.end(lent, "eve")
     lent.refresh_from_db()
     assert (lent.ended_by, lent.ended_at is not None) == ("ann", True)
