@@ -53,6 +53,9 @@ class Conf:
     #: Scopes within which staff make [tokens of their own](access.md#tokens-that-people-make-for-themselves), without
     #: a permission for it. Empty: none may.
     SELF_SERVICE: tuple[str, ...] = ()
+    #: Scopes that a token or a connected app may be [lent](access.md#rights-for-a-while), each with the most hours, as
+    #: `{"write": 8}`. Empty: none.
+    LENDABLE: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: Days until a [token](access.md#tokens) expires that is made without a date.
     TOKEN_DAYS: int = 90
     #: Origins beside the server's own that a browser may call from, as `https://app.example.com`.

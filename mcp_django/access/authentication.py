@@ -35,7 +35,7 @@ from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import client_address, is_within
 from mcp_django.exchange.audience import resource_of
-from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.principals import WITHHELD, Lent, Principal, Source
 from mcp_django.exchange.requests import AUTHORIZATION, MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
@@ -104,7 +104,7 @@ class PrincipalCache:
         if newest is None or newest.grant is None:
             return None
         held = scopes.expand(scopes.known(newest.grant.scopes))
-        return _admitted(replace(_principal_of(newest), scopes=held), request)
+        return _admitted(replace(_principal_of(newest), lasting=held, lent=_lent_to(newest.grant)), request)
 
     def find_user(self, key: Any, *, fresh: bool) -> Principal | None:
         """The user as a principal without scopes, if the user is active now."""
@@ -310,11 +310,18 @@ def _mark_used(principal: Principal | None) -> Principal | None:
 
 
 def _principal_of(token: AccessToken) -> Principal:
-    return Principal(token.user, _scopes_of(token), token, token.pk)
+    return Principal(token.user, _scopes_of(token), token, token.pk, lent=_lent_to(token))
 
 
-def _scopes_of(token: AccessToken) -> frozenset[str]:
-    return _expanded(tuple(token.scopes))
+def _scopes_of(holder: AccessToken | Grant) -> frozenset[str]:
+    return _expanded(tuple(holder.scopes))
+
+
+def _lent_to(holder: AccessToken | Grant) -> Lent:
+    """What it is lent, whether or not that has ended."""
+    if not holder.lent:
+        return ()
+    return tuple((one, end) for name, end in holder.lent.items() for one in sorted(_expanded((name,))))
 
 
 @kept_with_settings
@@ -324,14 +331,23 @@ def _expanded(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def _principal_of_grant(grant: Grant) -> Principal:
-    return Principal(grant.user, frozenset(), grant)
+    return Principal(grant.user, frozenset(), grant, lent=_lent_to(grant))
 
 
 def _by_grant(opened: Principal, found: Principal, request: MCPRequest) -> Principal | None:
-    """What a token has opened, with the user as ``found`` by its grant. It keeps the scopes of the token."""
+    """What a token has opened, with the user as ``found`` by its grant. It keeps the scopes of the token.
+
+    What the grant is lent meanwhile counts too, but not for a token with less than the grant has: its client may have
+    asked for less to hand it on.
+    """
     token = copy_of(opened.auth)
     token.known_permissions = found.auth.known_permissions
-    return _admitted(replace(opened, user=found.user, auth=token), request)
+    lent = found.lent
+    if lent:
+        had, is_whole = dict(opened.lent), _scopes_of(found.auth) <= opened.lasting
+        # An end that is WITHHELD is false too.
+        lent = tuple((scope, end if had.get(scope, is_whole) else WITHHELD) for scope, end in lent)
+    return _admitted(replace(opened, user=found.user, auth=token, lent=lent), request)
 
 
 def grant_name(key: Any) -> str:
@@ -575,8 +591,8 @@ def _renewed(principal: Principal, found: Principal) -> Principal:
     """The principal that was just ``found``, for a connection that was opened with ``principal``."""
     if principal.source is Source.REQUEST:
         return found
-    scopes = principal.scopes if principal.source is Source.COMMAND else found.scopes
-    return replace(found, scopes=scopes, source=principal.source)
+    lasting = principal.lasting if principal.source is Source.COMMAND else found.lasting
+    return replace(found, lasting=lasting, source=principal.source)
 
 
 def authenticate_login(request: MCPRequest) -> Principal | None:
@@ -622,7 +638,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
         # A class of the project may have found the token itself.
         if not admits(auth.addresses, auth.resource, request):
             raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
-        return Principal(user, _scopes_of(auth), auth, auth.pk)
+        return Principal(user, _scopes_of(auth), auth, auth.pk, lent=_lent_to(auth))
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 

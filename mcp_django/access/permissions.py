@@ -89,10 +89,16 @@ def has_scope(request: MCPRequest, scope: str) -> bool:
 
     While a tool is used, the scope ``tool:NAME`` grants whatever that tool needs: see ``using_tool``.
     """
-    held = request.mcp.principal.scopes
+    held = _held(request)
     if scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held:
         return True
     return request.supposed is not None and _suppose(request, scope)
+
+
+def _held(request: MCPRequest) -> frozenset[str]:
+    """The scopes of the request's principal at this moment. Lists ask for each item, and mostly nothing is lent."""
+    principal = request.mcp.principal
+    return principal.scopes if principal.lent else principal.lasting
 
 
 class supposing(AbstractContextManager[set[str]]):
@@ -125,7 +131,7 @@ def check_scopes(request: MCPRequest, is_allowed: Callable[[], object]) -> None:
         if request.supposed is None or not is_allowed():
             return
     if needed:
-        held = request.mcp.principal.scopes
+        held = _held(request)
         raise InsufficientScope(scopes.parse(scopes.least(needed)), scopes.parse(scopes.least(held | needed)))
 
 
@@ -164,7 +170,7 @@ class using_tool(AbstractContextManager[None]):
         request = self._request
         self._before = request.used_tool
         # A tool that lists other tools lends them none of its own rights.
-        request.used_tool = self._name if scopes.of_tool(self._name) in request.mcp.principal.scopes else ""
+        request.used_tool = self._name if scopes.of_tool(self._name) in _held(request) else ""
 
     def __exit__(self, *_: object) -> None:
         self._request.used_tool = self._before

@@ -62,7 +62,7 @@ def _access_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> No
         return  # No process has read a new row yet, and a login changes no right.
     if _is_leftover(instance):
         return
-    _announce_access_change(using, _users_of(instance))
+    announce_access_change(using, _users_of(instance))
 
 
 def _grants_changed(
@@ -72,7 +72,7 @@ def _grants_changed(
     if not action.startswith("post_"):
         return
     by_keys = reverse and pk_set is not None and issubclass(model, get_user_model())
-    _announce_access_change(using, set(pk_set) if by_keys else _users_of(instance))
+    announce_access_change(using, set(pk_set) if by_keys else _users_of(instance))
 
 
 def _users_of(instance: Any) -> set[Any] | None:
@@ -95,10 +95,10 @@ def _grant_ended(sender: Any, grant: Grant, using: str, **kwargs: Any) -> None:
     from mcp_django.access import trail
 
     trail.note_grant(grant, f"ended: {grant.ended_by}", using)
-    _announce_access_change(using, {grant.user_id})
+    announce_access_change(using, {grant.user_id})
 
 
-def _announce_access_change(using: str, users: set[Any] | None) -> None:
+def announce_access_change(using: str, users: set[Any] | None) -> None:
     """Forget and let other processes forget what these users may do, or with None what anybody may do."""
     from mcp_django.access.authentication import principals
 
@@ -212,4 +212,4 @@ def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> 
             trail.note_token(token, "revoked by a new password", using)
         # Once more, since outside of a transaction the first announcement came before the update, and another process
         # may have read the tokens again since.
-        _announce_access_change(using, {instance.pk})
+        announce_access_change(using, {instance.pk})

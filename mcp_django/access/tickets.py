@@ -19,7 +19,6 @@ from mcp_django.access.throttling.failures import KnownCallers
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.exchange.scopes import common
 from mcp_django.models import Ticket, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
@@ -76,7 +75,7 @@ def redeem(plain: Secret, request: MCPRequest) -> Principal:
         if has_form:
             failures.note(request)
         raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
-    return replace(found, scopes=common(frozenset(ticket.scopes), found.scopes), source=Source.TICKET)
+    return replace(found.within(frozenset(ticket.scopes)), source=Source.TICKET)
 
 
 def _claim(plain: Secret) -> Ticket | None:

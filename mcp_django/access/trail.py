@@ -15,7 +15,7 @@ from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
-from mcp_django.models import AccessToken, AdminOverride, Call, Grant
+from mcp_django.models import AccessToken, AdminOverride, Call, Grant, Lending
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 
@@ -50,6 +50,16 @@ def note_grant(grant: Grant, change: str, using: str, **values: Any) -> None:
     # The grant's user, unless ``_note`` finds another person who ends it in the admin.
     about |= user(grant.user)
     told = {"owner": str(grant.user_id), "line": str(grant.line), "grant": str(grant.pk), **values}
+    _note(using, reason=change, values=encode(told).decode(), **about)
+
+
+def note_lending(lending: Lending, change: str, using: str) -> None:
+    """As ``note_token``, of scopes that a credential was lent: ``lent``, or ``lending ended`` before its time."""
+    about = {"kind": Call.Kind.TOKEN.value, **user(lending.user)}
+    told = {"owner": str(lending.user_id), "line": str(lending.lineage), "scopes": " ".join(lending.scopes)}
+    told |= {"until": lending.until.isoformat(), "agreed_by": lending.agreed_by}
+    if lending.grant_id is not None:
+        told["grant"] = str(lending.grant_id)
     _note(using, reason=change, values=encode(told).decode(), **about)
 
 

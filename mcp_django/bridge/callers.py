@@ -52,15 +52,16 @@ def principal_of(task: Task | Change, request: MCPRequest) -> Principal:
     found: Principal | None
     if task.line != task.principal_key:
         found, source = principals.find_line(task.line, task.grant_id, request), Source.TICKET
-        scopes = common(scopes, found.scopes) if found is not None else frozenset()
+        found = None if found is None else found.within(scopes)
     elif task.user_id is not None:
         found, source = principals.find_user(task.user_id, fresh=True), Source.COMMAND
+        found = None if found is None else replace(found, lasting=scopes)
     else:
-        found, source = Principal(AnonymousUser(), scopes), Source.REQUEST
-        scopes = common(scopes, expand(known(get_conf().ANONYMOUS_SCOPES)))
-    if found is None or not scopes:
+        allowed = common(scopes, expand(known(get_conf().ANONYMOUS_SCOPES)))
+        found, source = Principal(AnonymousUser(), allowed), Source.REQUEST
+    if found is None or not found.scopes:
         raise TaskRefused
-    return replace(found, scopes=scopes, source=source)
+    return replace(found, source=source)
 
 
 def origin_of(request: MCPRequest) -> JSON:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -28,11 +28,13 @@ from mcp_django.core.db.bounds import BOUNDS
 from mcp_django.core.events.bus import configured_bus
 from mcp_django.exchange.addresses import problem_of_grpc
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
-from mcp_django.exchange.scopes import parse, problems_of_groups
+from mcp_django.exchange.scopes import known, parse, problems_of_groups
 from mcp_django.protocol.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)
+#: A right that is lent for longer than a week is none for a while.
+_MOST_HOURS = 7 * 24
 #: Settings that are gone → the option of MCP["BUS"] that has taken their place.
 _GONE = {
     "CHANNEL_LAYER": "alias",
@@ -92,7 +94,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         ]
     if (problem := problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
-    found += [*_check_scopes(), *_check_field_kinds()]
+    found += [*_check_scopes(), *_check_lendable(), *_check_field_kinds()]
     try:
         configured_bus()
     except ImproperlyConfigured as error:
@@ -237,6 +239,22 @@ def _check_scopes() -> Iterator[CheckMessage]:
         except ValueError as error:
             hint = "Correct it or leave it out: a name that is no scope grants nothing."
             yield Error(f"MCP[{name!r}]: {error}.", hint=hint, id="mcp_django.E016")
+
+
+def _check_lendable() -> Iterator[CheckMessage]:
+    lendable: Any = get_conf().LENDABLE
+    problem = ""
+    if not isinstance(lendable, Mapping):
+        problem, lendable = "is no dictionary", {}
+    for name, hours in lendable.items():
+        is_number = isinstance(hours, (int, float)) and not isinstance(hours, bool)
+        if not isinstance(name, str) or name not in known([name]):
+            problem = f"names {name!r}, which is no scope"
+        elif not is_number or not 0 < hours <= _MOST_HOURS:
+            problem = f"gives {name!r} {hours!r} hours"
+    if problem:
+        hint = f'Write it as {{"write": 8}}: scopes, each with the most hours, {_MOST_HOURS} at most.'
+        yield Error(f"MCP['LENDABLE'] {problem}.", hint=hint, id="mcp_django.E033")
 
 
 def _check_field_kinds() -> Iterator[CheckMessage]:

@@ -6,6 +6,7 @@ It imports conf, and for validators exchange (the scopes), protocol (the rules f
 from mcp_django.models.calls import Call
 from mcp_django.models.changes import Change, Decision, DueRun, change_waits
 from mcp_django.models.grants import Grant
+from mcp_django.models.lendings import Lending
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
     CallStream,
@@ -31,6 +32,7 @@ __all__ = [
     "Decision",
     "DueRun",
     "Grant",
+    "Lending",
     "OpenQuestion",
     "Poll",
     "PostedMessage",

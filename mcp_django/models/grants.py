@@ -62,6 +62,8 @@ class Grant(models.Model):
     #: The URL of the endpoint that its tokens are for (RFC 8707).
     resource = models.CharField(_("resource"), max_length=500, editable=False)
     scopes = models.JSONField(_("scopes"), default=list, editable=False)
+    #: Scopes that it is lent → the end of each, in seconds since 1970: see ``access.lending``.
+    lent = models.JSONField(_("lent"), default=dict, editable=False)
     #: Scopes that the client asked for and the person did not give.
     declined = models.JSONField(_("declined"), default=list, editable=False)
     created_at = models.DateTimeField(_("since"), default=timezone.now, editable=False)
@@ -104,6 +106,7 @@ class Grant(models.Model):
 
     def end(self, why: str) -> bool:
         """End the grant and all of its tokens, for a reason of ``Ended``. Returns False if it had ended already."""
+        from mcp_django.models.lendings import Lending
         from mcp_django.models.tokens import AccessToken
 
         alias, now = router.db_for_write(Grant), timezone.now()
@@ -113,6 +116,7 @@ class Grant(models.Model):
             if not mine.update(ended_at=now, ended_by=why):
                 return False
             AccessToken.objects.using(alias).filter(grant=self.pk, revoked_at__isnull=True).update(revoked_at=now)
+            Lending.objects.using(alias).of(self.line, self.pk).end(now, why)
             self.ended_at, self.ended_by = now, why
             grant_ended.send(Grant, grant=self, using=alias)
         return True

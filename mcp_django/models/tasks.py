@@ -28,6 +28,8 @@ class Task(models.Model):
     #: The grant of the token that began the task, if it has one: the task ends with it.
     grant = models.ForeignKey("mcp_django.Grant", models.CASCADE, null=True, related_name="+")
     scopes = models.JSONField(default=list)
+    #: Those of the scopes that its credential was only lent.
+    lent = models.JSONField(default=list)
     tool = models.CharField(max_length=64)
     revision = models.CharField(max_length=10)
     #: The params of the call, the origin of its request, and the answers given before the task began, each as JSON.

@@ -22,6 +22,7 @@ from mcp_django.exchange.addresses import parse_networks
 from mcp_django.exchange.scopes import parse
 from mcp_django.exchange.token_format import new_token
 from mcp_django.models.grants import Grant
+from mcp_django.models.lendings import Lending
 from mcp_django.models.validators import default_scopes, validate_addresses, validate_limits, validate_scopes
 
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
@@ -76,13 +77,15 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         line: uuid.UUID | None = None,
         grant: Grant | None = None,
         made_by: Any = None,
+        lent: Mapping[str, float] | None = None,
     ) -> tuple[AccessToken, str]:
         """A new token and its plain text, which is not stored and cannot be shown again.
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
         only addresses and networks from which it may be used, and ``limits`` is such as ``{"calls": "60/min"}``.
         A token of a ``grant`` has its credential line and its resource. ``made_by`` is the user who makes it, or
-        that user's key: another one than ``user`` cannot agree to changes in that place. Raises ValidationError for a
+        that user's key: another one than ``user`` cannot agree to changes in that place. ``lent`` is what the token
+        before it, or its grant, is lent. Raises ValidationError for a
         date or a limit that is not allowed, and ValueError for an unknown scope and a wrong address.
         """
         now = timezone.now()
@@ -97,6 +100,7 @@ class AccessTokenManager(models.Manager["AccessToken"]):
             made_by="" if made_by is None else str(getattr(made_by, "pk", made_by)),
             line=grant.line if grant is not None else line or uuid.uuid4(),
             resource="" if grant is None else grant.resource, client="" if grant is None else grant.client,
+            lent=dict(lent or {}),
         )  # fmt: skip
         return token, plain.reveal()
 
@@ -121,6 +125,8 @@ class AccessToken(models.Model):
         _("name"), max_length=100, blank=True, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
+    #: Scopes that it is lent → the end of each, in seconds since 1970: see ``access.lending``.
+    lent = models.JSONField(_("lent"), default=dict, editable=False)
     #: The only addresses and networks from which it may be used. Empty: it may be used from everywhere.
     addresses = models.JSONField(_("addresses"), default=list, blank=True, validators=[validate_addresses])
     limits = models.JSONField(
@@ -189,6 +195,9 @@ class AccessToken(models.Model):
         elif self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
+            alias = router.db_for_write(AccessToken)
+            if not AccessToken.objects.db_manager(alias).current().filter(line=self.line, grant=None).exists():
+                Lending.objects.using(alias).of(self.line, None).end(self.revoked_at, Grant.Ended.REVOKED)
 
     def roll(
         self, *, grace: timedelta = timedelta(), expires_at: Expiry = None, made_by: Any = None
@@ -208,7 +217,7 @@ class AccessToken(models.Model):
                 raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
             made, plain = sealed(AccessToken.objects.create_token(
                 user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, limits=old.limits,
-                line=old.line, expires_at=expires_at,
+                line=old.line, expires_at=expires_at, lent=old.lent,
                 # Whoever made the one before may hold that until it ends.
                 made_by=old.made_by if old.is_made_by_another or made_by is None else made_by,
             ))  # fmt: skip

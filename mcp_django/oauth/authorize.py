@@ -6,12 +6,12 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
-from django.core.signing import BadSignature, Signer
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.encoding import iri_to_uri
 from django.utils.translation import gettext as _
@@ -22,8 +22,8 @@ from mcp_django.access import trail
 from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.core.web_pages import guarded, login, page
-from mcp_django.exchange.scopes import READ, known, parse
-from mcp_django.oauth import clients, grants, openid, people, redirects, registration
+from mcp_django.exchange.scopes import READ, common, expand, known, parse
+from mcp_django.oauth import clients, durations, grants, openid, people, redirects, registration
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
@@ -39,7 +39,6 @@ logger = logging.getLogger("mcp_django")
 
 #: An S256 challenge: a SHA-256 in base64url (RFC 7636 §4.2).
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-_SIGNER = Signer(salt="mcp_django.oauth.consent")
 
 
 @dataclass
@@ -132,11 +131,18 @@ class Authorization:
             or self.current_grant() is not None
         )
 
-    def allow(self, granted: Iterable[str], decision: str = "agreed") -> HttpResponse:
-        """Let the client get tokens with the scopes. The others that it asked for are declined."""
+    def allow(self, granted: Iterable[str], decision: str = "agreed", *, until: datetime | None = None) -> HttpResponse:
+        """Let the client get tokens with the scopes. The others that it asked for are declined.
+
+        It gets what is ``added`` to what it has ``until`` a moment alone, where there is one.
+        """
         given = [scope for scope in self.scopes if scope in set(granted)]
+        lent = {} if until is None else {scope: until.timestamp() for scope in given if scope in self.added()}
         with trail.acting(self.request):
-            trail.note_consent(self.client_key, self.client.name, decision, scopes=" ".join(given))
+            told = {"scopes": " ".join(given)}
+            if until is not None and lent:
+                told |= {"lent": " ".join(lent), "until": until.isoformat()}
+            trail.note_consent(self.client_key, self.client.name, decision, **told)
         code = grants.issue_code(
             grants.Consent(
                 user=self.request.user,
@@ -144,7 +150,8 @@ class Authorization:
                 redirect_uri=self.redirect_uri,
                 code_challenge=self.challenge,
                 resource=self.resource,
-                scopes=given,
+                scopes=[scope for scope in given if scope not in lent],
+                lent=lent,
                 declined=[scope for scope in self.scopes if scope not in given],
             )
         )
@@ -155,6 +162,12 @@ class Authorization:
         if not self.request.user.is_authenticated:
             return None
         return grants.current_grant(self.request.user, self.client_key, self.resource)
+
+    def added(self) -> list[str]:
+        """What it asks for beside what it has for good; nothing where the person lets it in for the first time."""
+        found = self.current_grant()
+        held = frozenset() if found is None else expand(found.scopes)
+        return [] if found is None else [one for one in self.scopes if common(held, expand([one])) < expand([one])]
 
     def granted_scopes(self) -> Sequence[str]:
         """The scopes that the person has given the client, and need not be asked for again.
@@ -272,7 +285,8 @@ def _log_in(request: HttpRequest) -> HttpResponse:
 def _decide(asked: Authorization) -> HttpResponse:
     """The answer to the button that the person has pressed."""
     request, form = asked.request, asked.request.POST
-    if not _is_for(form.get("person"), request.user):
+    at = durations.shown_at(form.get("person"), request.user)
+    if at is None:
         # Somebody has logged in as another user since the page was shown.
         return _consent(asked)
     match form.get("decision"):
@@ -280,7 +294,11 @@ def _decide(asked: Authorization) -> HttpResponse:
             given = form.getlist("scope")
             if not set(given) & set(asked.scopes):
                 return _consent(asked, problem=_("Choose at least one of them, or cancel."))
-            return asked.allow(given)
+            try:
+                until = durations.end_of(form.get("lasts", ""), at) if set(given) & set(asked.added()) else None
+            except LookupError:
+                return _consent(asked, problem=_("Choose for how long it may do what is new."))
+            return asked.allow(given, until=until)
         case "deny":
             with trail.acting(request):
                 trail.note_consent(asked.client_key, asked.client.name, "declined")
@@ -292,6 +310,8 @@ def _decide(asked: Authorization) -> HttpResponse:
 
 
 def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
+    offered = describe(asked.site, asked.request, asked.scopes, {READ, *asked.granted_scopes()})
+    added = set(asked.added())
     context = {
         "server_name": _name_of(asked.site, asked.request),
         "client_name": asked.client.name,
@@ -299,8 +319,10 @@ def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
         "claimed_host": asked.client.claimed_host,
         "redirect_host": redirects.host_of(asked.redirect_uri),
         "is_local": asked.is_local,
-        "offered": describe(asked.site, asked.request, asked.scopes, {READ, *asked.granted_scopes()}),
-        "person": _SIGNER.sign(str(asked.request.user.pk)),
+        "offered": offered,
+        "added": [one.label for one in offered if one.name in added],
+        "durations": [(value, text) for value, (_length, text) in durations.CHOICES.items()],
+        "person": durations.sign_page(asked.request.user),
         "wants_login": asked.wants_login,
         "problem": problem,
     }
@@ -325,11 +347,3 @@ def _asked_for(site: MCPSite, text: str) -> list[str]:
 
 def _name_of(site: MCPSite, request: HttpRequest) -> str:
     return str(site.implementation().get("title") or request.get_host())
-
-
-def _is_for(person: Any, user: Any) -> bool:
-    """Whether a consent page was made for this user."""
-    try:
-        return _SIGNER.unsign(str(person)) == str(user.pk)
-    except BadSignature:
-        return False

@@ -7,22 +7,24 @@ import hashlib
 import hmac
 import secrets
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.db import router, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
-from mcp_django.access import trail
+from mcp_django.access import lending, trail
 from mcp_django.access.permissions import can_be_granted
 from mcp_django.conf import get_conf
 from mcp_django.core.secret import Secret
+from mcp_django.exchange.principals import WITHHELD, in_force
 from mcp_django.exchange.scopes import known, parse
-from mcp_django.models import AccessToken, Grant, digest, sealed
+from mcp_django.models import AccessToken, Grant, Lending, digest, sealed
 from mcp_django.oauth.clearing import tidy
 from mcp_django.oauth.errors import AskPerson, InvalidGrant, OAuthError
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
@@ -63,6 +65,8 @@ class Consent:
     code_challenge: str
     resource: str
     scopes: Collection[str]
+    #: Scopes that it gets for a while → the end of each, in seconds since 1970.
+    lent: Mapping[str, float]
     declined: Collection[str]
 
 
@@ -72,7 +76,7 @@ def issue_code(consent: Consent) -> Secret:
     AuthorizationCode.objects.create(
         hash=digest(plain), user=consent.user, client=consent.client.key, client_name=consent.client.name,
         redirect_uri=consent.redirect_uri, code_challenge=consent.code_challenge, resource=consent.resource,
-        scopes=list(consent.scopes), declined=list(consent.declined),
+        scopes=list(consent.scopes), declined=list(consent.declined), lent=dict(consent.lent),
         expires_at=timezone.now() + timedelta(seconds=CODE_SECONDS),
     )  # fmt: skip
     return plain
@@ -102,7 +106,8 @@ def redeem_code(
         raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
     # A group of scopes may have been removed from the settings since.
     held = parse(known(code.scopes))
-    if not held:
+    lent = {one: end for one, end in code.lent.items() if known([one]) and one in in_force(code.lent.items())}
+    if not held and not lent:
         raise InvalidGrant("None of the scopes that the code is for exists any more.")
     grant = _new_grant(code)
     try:
@@ -114,7 +119,8 @@ def redeem_code(
             # A person who blocks the client at this moment writes the same row, and then ends this grant too.
             if not Client.objects.select_for_update().filter(key=code.client, blocked_at=None).first():
                 raise InvalidGrant("The client is blocked.")
-            tokens = _issue(grant, held, replaces=None)
+            _lend(grant, lent)
+            tokens = _issue(grant, held, grant.lent, replaces=None)
             trail.note_grant(grant, "granted", _alias(), scopes=" ".join(code.scopes))
     except _UsedMeanwhile:
         return redeem_code(plain, clients=clients, redirect_uri=redirect_uri, verifier=verifier, resource=resource)
@@ -145,11 +151,12 @@ def refresh(
         raise InvalidGrant("The refresh token was replaced by another one. The grant has been ended.")
     if not may_connect(grant.user):
         raise InvalidGrant("The user may not connect clients any more.")
-    # A group of scopes may have been removed from the settings since, or clients may get less.
-    held = [one for one in parse(known(grant.scopes)) if not get_conf().OAUTH_SCOPES or can_be_granted(site, one)]
-    if not held:
+    held, lent = (_givable(site, names) for names in (grant.scopes, in_force(grant.lent.items())))
+    if not held and not lent:
         raise InvalidGrant("Clients get none of the scopes of the grant any more.")
-    if not set(scopes) <= set(held):
+    beyond = set(scopes) - {*held, *lent}
+    # A client may go on to name what it was lent.
+    if beyond and (not beyond < set(scopes) or not beyond <= _once_lent(grant)):
         raise OAuthError("invalid_scope", "The grant lacks some of these scopes.")
     now = timezone.now()
     if _answers_challenge(found, now):
@@ -162,7 +169,11 @@ def refresh(
         if not (current.update(last_used_at=now, expires_at=expires_at) and mine.update(uses=F("uses") + 1)):
             raise InvalidGrant("The grant has ended.")
         _note_use(found)
-        tokens = _issue(grant, [one for one in held if not scopes or one in scopes], replaces=found)
+        # Read once more, since something may have been lent, or ended, before the row was ours.
+        now_lent = Grant.objects.select_for_update().values_list("lent", flat=True).get(pk=grant.pk)
+        wanted = {one for one in (*held, *_givable(site, now_lent)) if not scopes or one in scopes}
+        own = {one: end if one in wanted else WITHHELD for one, end in now_lent.items()}
+        tokens = _issue(grant, [one for one in held if one in wanted], own, replaces=found)
         trail.note_grant(grant, "refreshed", _alias())
     tidy(grant)
     return tokens
@@ -228,14 +239,41 @@ def _new_grant(code: AuthorizationCode) -> Grant:
     return grant
 
 
-def _issue(grant: Grant, scopes: Collection[str], *, replaces: RefreshToken | None) -> Tokens:
+def _givable(site: MCPSite, names: Collection[str]) -> list[str]:
+    """Those of the scopes that its client may have still.
+
+    A group of scopes may have been removed from the settings since, or clients may get less.
+    """
+    return [one for one in parse(known(names)) if not get_conf().OAUTH_SCOPES or can_be_granted(site, one)]
+
+
+def _lend(grant: Grant, lent: Mapping[str, float]) -> None:
+    """Lend a new grant what its person gave for a while. Raises InvalidGrant where that is over."""
+    borrower = lending.Borrower(str(grant.line), grant.pk, grant.user)
+    for end in sorted(set(lent.values())):
+        names = parse(name for name, own_end in lent.items() if own_end == end)
+        until = datetime.fromtimestamp(end, UTC if settings.USE_TZ else None)
+        try:
+            lending.begin(borrower, names, until, agreed_by=grant.user.get_username())
+        except lending.NotLendable as error:
+            raise InvalidGrant(str(error)) from None
+    grant.lent = dict(lent)
+
+
+def _once_lent(grant: Grant) -> set[str]:
+    return {one for lending in Lending.objects.of(grant.line, grant.pk) for one in lending.scopes}
+
+
+def _issue(
+    grant: Grant, scopes: Collection[str], lent: Mapping[str, float], *, replaces: RefreshToken | None
+) -> Tokens:
     token, access = sealed(AccessToken.objects.create_token(
         user=grant.user, name=str(grant)[:_MAX_NAME], scopes=scopes, grant=grant,
-        expires_at=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
+        lent=lent, expires_at=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
     ))  # fmt: skip
     plain = _new_secret()
     RefreshToken.objects.create(hash=digest(plain), grant=grant, replaces=replaces, access_token=token.pk)
-    return Tokens(access, plain, token.scopes)
+    return Tokens(access, plain, parse({*token.scopes, *in_force(lent.items())}))
 
 
 def _is_blocked(clients: Collection[str]) -> bool:

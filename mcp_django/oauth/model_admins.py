@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import activity_link
+from mcp_django.console.credentials.lendings import scopes_in_words
 from mcp_django.models import Grant
 from mcp_django.oauth.models import Client
 
@@ -131,7 +132,7 @@ class GrantAdmin(_ReadOnlyAdmin):
 
     @admin.display(description=_("scopes"))
     def scope_names(self, grant: Grant) -> str:
-        return ", ".join(grant.scopes)
+        return scopes_in_words(grant)
 
     @admin.display(description=_("declined"))
     def declined_names(self, grant: Grant) -> str:

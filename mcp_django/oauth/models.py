@@ -65,6 +65,8 @@ class AuthorizationCode(models.Model):
     resource = models.CharField(max_length=500, editable=False)
     scopes = models.JSONField(default=list, editable=False)
     declined = models.JSONField(default=list, editable=False)
+    #: Scopes that the person has given for a while → the end of each, in seconds since 1970.
+    lent = models.JSONField(default=dict, editable=False)
     expires_at = models.DateTimeField(db_index=True, editable=False)
     #: Set when the code was used. The row is kept for a while, so that a second use is seen.
     grant = models.ForeignKey(Grant, models.CASCADE, null=True, related_name="+", editable=False)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import admits, authenticate_again, principals
 from mcp_django.core.db.outages import is_outage
-from mcp_django.core.events.controls import ControlKind, ControlSet
+from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
 from mcp_django.models import AccessToken, Grant, Session, WatchedResource
 from mcp_django.push.listeners import Listener
@@ -36,8 +37,23 @@ def forget(controls: ControlSet) -> None:
         principals.forget_users(users)
 
 
-def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener, set[str]]]:
-    """The members whose credentials or session no longer hold, and the URIs that the others' stored sessions watch.
+#: Scopes that a token is lent, each with its end, and whether that is still to come.
+Lent = frozenset[tuple[str, float, bool]]
+
+
+class Compared(NamedTuple):
+    """What a sweep has found in the database."""
+
+    #: The members whose credentials or session no longer hold.
+    ended: list[Member]
+    #: The URIs that the stored sessions of the others watch.
+    sessions: dict[Listener, set[str]]
+    #: What each of their tokens is lent.
+    lent: dict[int, Lent]
+
+
+def compared(members: list[Member], turn: int) -> Compared:
+    """Compare the members with the database.
 
     There is one query for all tokens, one for all other users, and a few for all sessions, whatever the number of
     streams. Credentials other than tokens are tried again, some of them at each ``turn``.
@@ -54,27 +70,42 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
             others.append(member)
         if session_key is not None:
             by_session[session_key].append(member)
-    over = set(_ended_tokens(by_token)) | set(_ended_logins(others, turn))
+    valid = _valid(by_token)
+    over = set(_ended_tokens(by_token, valid)) | set(_ended_logins(others, turn))
     live, watched = _sessions(set(by_session))
     sessions: dict[Listener, set[str]] = {}
     for key, open_ones in by_session.items():
         if key not in live:
             over.update(open_ones)
         sessions |= {one: watched.get(key, set()) for one in open_ones if isinstance(one, Listener) and one not in over}
-    return list(over), sessions
+    now = timezone.now().timestamp()
+    lent = {key: frozenset((name, end, end > now) for name, end in one.lent.items()) for key, one in valid.items()}
+    return Compared(list(over), sessions, lent)
 
 
-def _ended_tokens(by_token: Mapping[int, list[Member]]) -> Iterator[Member]:
-    """The members whose token is no longer valid, or not for the address or the endpoint of their request."""
+def changed_rights(members: Iterable[Member], before: Mapping[int, Lent], found: Compared) -> list[Control]:
+    """Controls for the users of tokens that are lent something else than ``before``: one has begun, or has ended."""
+    moved = {key for key, lent in found.lent.items() if lent != before.get(key, frozenset())}
+    asked = [member.principal for member in members] if moved else []
+    users = {str(one.user.pk) for one in asked if one.token_id in moved}
+    return [Control(ControlKind.ACCESS, user) for user in sorted(users)]
+
+
+def _valid(by_token: Mapping[int, list[Member]]) -> dict[int, _Held]:
+    """The tokens that hold, or what they opened."""
     by_grant = {key: members[0].principal.grant_id for key, members in by_token.items()}
     valid = _valid_tokens({key for key, grant in by_grant.items() if grant is None})
-    valid |= _continued_tokens({key: grant for key, grant in by_grant.items() if grant is not None})
+    return valid | _continued_tokens({key: grant for key, grant in by_grant.items() if grant is not None})
+
+
+def _ended_tokens(by_token: Mapping[int, list[Member]], valid: Mapping[int, _Held]) -> Iterator[Member]:
+    """The members whose token is no longer valid, or not for the address or the endpoint of their request."""
     for key, members in by_token.items():
-        bound = valid.get(key)
-        if bound is None:
+        held = valid.get(key)
+        if held is None:
             yield from members
-        elif any(bound):
-            yield from (member for member in members if not admits(*bound, member.request))
+        elif held.addresses or held.resource:
+            yield from (one for one in members if not admits(held.addresses, held.resource, one.request))
 
 
 def _ended_logins(members: list[Member], turn: int) -> Iterator[Member]:
@@ -91,30 +122,35 @@ def _ended_logins(members: list[Member], turn: int) -> Iterator[Member]:
             yield member
 
 
-#: The addresses that a token is bound to, and its resource.
-_Bound = tuple[list[str], str]
+class _Held(NamedTuple):
+    """What a token is bound to, and what it is lent."""
+
+    addresses: list[str]
+    resource: str
+    lent: Mapping[str, float]
 
 
-def _valid_tokens(keys: set[int]) -> dict[int, _Bound]:
-    """The tokens that are valid still, each with what it is bound to.
+def _valid_tokens(keys: set[int]) -> dict[int, _Held]:
+    """The tokens that are valid still.
 
     This runs every second, so it reads no more than it must.
     """
     tokens = AccessToken.objects.current().filter(pk__in=keys)
     if any(field.name == "is_active" for field in get_user_model()._meta.concrete_fields):
-        rows = tokens.filter(user__is_active=True).order_by().values_list("pk", "addresses", "resource")
-        return {key: (addresses, resource) for key, addresses, resource in rows}
-    return {one.pk: (one.addresses, one.resource) for one in tokens.select_related("user") if one.user.is_active}
+        rows = tokens.filter(user__is_active=True).order_by().values_list("pk", "addresses", "resource", "lent")
+        return {key: _Held(*held) for key, *held in rows}
+    found = (one for one in tokens.select_related("user") if one.user.is_active)
+    return {one.pk: _Held(one.addresses, one.resource, one.lent) for one in found}
 
 
-def _continued_tokens(grants: Mapping[int, int]) -> dict[int, _Bound]:
+def _continued_tokens(grants: Mapping[int, int]) -> dict[int, _Held]:
     """The same for tokens of grants: what they opened goes on while the grant holds. ``grants``: token → its grant."""
     if not grants:
         return {}
     current = Grant.objects.current().select_related("user").filter(pk__in=set(grants.values()))
-    resources = {grant.pk: grant.resource for grant in current if grant.user.is_active}
+    held = {grant.pk: _Held([], grant.resource, grant.lent) for grant in current if grant.user.is_active}
     revoked = set(AccessToken.objects.filter(pk__in=grants, revoked_at__isnull=False).values_list("pk", flat=True))
-    return {key: ([], resources[grant]) for key, grant in grants.items() if grant in resources and key not in revoked}
+    return {key: held[grant] for key, grant in grants.items() if grant in held and key not in revoked}
 
 
 def _refused(members: list[Member], turn: int) -> set[Member]:

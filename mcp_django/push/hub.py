@@ -96,6 +96,8 @@ class Hub:
         #: Each with the key of its principal, and with the time when it came.
         self._members: dict[Member, tuple[str, float]] = {}
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
+        #: Token → what it is lent, as the last sweep has found it.
+        self.lent: dict[int, credentials.Lent] = {}
         #: The roll calls that it has answered.
         self.answered: deque[str] = deque(maxlen=_REMEMBERED_CALLS)
         self.lists = ListWatch()

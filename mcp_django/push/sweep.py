@@ -62,7 +62,10 @@ async def clear_uploads(turn: int) -> None:
 
 
 async def compare(hub: Hub, turn: int) -> None:
-    """End the streams and sockets whose token, user or session is over, and reload those of changed sessions."""
+    """End the streams and sockets whose token, user or session is over, and reload those of changed sessions.
+
+    Clients whose credential was lent a scope, or has one no longer, are notified of changed lists.
+    """
     members = hub.members()
     if not members:
         return
@@ -71,13 +74,18 @@ async def compare(hub: Hub, turn: int) -> None:
         hub.remove(listener)
         # Should its stream begin after all, it ends at once: it would get no notification any more.
         listener.close()
-    ended, sessions = await get_workers().run(credentials.ended, members, turn)
-    for member in ended:
+    found = await get_workers().run(credentials.compared, members, turn)
+    for member in found.ended:
         hub.end(member)
+    # No process has a timer for the end of what is lent: lists and live answers are looked at again once it is seen.
+    moved = credentials.changed_rights(members, hub.lent, found)
+    hub.lent = found.lent
+    if moved:
+        hub.receive(Changes(), moved)
     # The hub reads them again, in the order of its events: what was read here may be older than a control.
     stale = {
         listener.session_name
-        for listener, uris in sessions.items()
+        for listener, uris in found.sessions.items()
         if listener.is_settled and uris != set(listener.subscriptions)
     }
     if stale:

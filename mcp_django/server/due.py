@@ -18,6 +18,7 @@ from django.db.models import Q
 from django.utils import timezone, translation
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.access import lending
 from mcp_django.bridge.changes import approvals, change_rows, outcomes
 from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.declared.consent import Level
@@ -64,6 +65,11 @@ def run() -> Mapping[str, int | None]:
 @due("changes that have expired")
 def expire() -> int:
     return change_rows.empty_expired()
+
+
+@due("rights for a while that have ended")
+def mark_lendings() -> int:
+    return lending.mark_over()
 
 
 @due("changes that were gone on with")

@@ -108,7 +108,10 @@ def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
 
 
 def _binding(exchange: Exchange) -> str:
-    """A digest of the principal and of the request without its ``_meta``, which the state is bound to."""
+    """A digest of the principal and of the request without its ``_meta``, which the state is bound to.
+
+    What a credential is lent may begin and end while its user is asked, so that is no part of it.
+    """
     params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
     principal = exchange.principal
-    return digest([exchange.site.name, principal.lineage, sorted(principal.scopes), exchange.method, params])
+    return digest([exchange.site.name, principal.lineage, principal.constant, exchange.method, params])

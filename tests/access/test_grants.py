@@ -263,7 +263,7 @@ def test_the_sweep_ends_what_belongs_to_no_grant_any_more(users: Users) -> None:
     AccessToken.objects.filter(pk=revoked[0].pk).update(revoked_at=timezone.now())
     Grant.objects.filter(tokens=ended[0].pk).update(ended_at=timezone.now())
 
-    over, _ = credentials.ended(members, 1)  # type: ignore[arg-type]
+    over = credentials.compared(members, 1).ended  # type: ignore[arg-type]
 
     assert set(over) == {members[1], members[2], members[3]}
 
@@ -339,7 +339,7 @@ def test_clearing_expired_tokens_away_is_no_event(users: Users, monkeypatch: pyt
     token, _ = token_by(make_grant(users.viewer))
     expire(token)
     told: list[Any] = []
-    monkeypatch.setattr("mcp_django.access.signals._announce_access_change", lambda *args: told.append(args))
+    monkeypatch.setattr("mcp_django.access.signals.announce_access_change", lambda *args: told.append(args))
 
     AccessToken.objects.all().delete()
 

@@ -102,7 +102,7 @@ def test_an_open_connection_stays_its_principal_s(users: Users) -> None:
 
         assert again == opened.principal, make
         assert again.user is not opened.principal.user
-        assert credentials.ended([opened], 1)[0] == []
+        assert credentials.compared([opened], 1).ended == []
 
 
 def test_what_its_principal_says_next_is_refused_once_it_is_over_and_the_sweep_finds_it_idle(users: Users) -> None:
@@ -118,7 +118,7 @@ def test_what_its_principal_says_next_is_refused_once_it_is_over_and_the_sweep_f
                 missed.append((make, end, "admitted"))
             except Unauthenticated:
                 pass
-            if credentials.ended([over, kept], 1)[0] != [over]:
+            if credentials.compared([over, kept], 1).ended != [over]:
                 missed.append((make, end, "not swept"))
             transaction.set_rollback(True)
 
@@ -169,8 +169,8 @@ def test_a_user_who_stands_in_no_table_is_here_as_long_as_the_credentials_hold(u
     request.authorization = Secret("Visitor")
     opened = Open(authenticate(request, fresh=True), request)
 
-    here, _ = credentials.ended([opened], 1)
+    here = credentials.compared([opened], 1).ended
     request.authorization = Secret("Nobody")
-    gone, _ = credentials.ended([opened], 2)
+    gone = credentials.compared([opened], 2).ended
 
     assert (here, gone) == ([], [opened])

@@ -56,7 +56,7 @@ class Browser:
 
     def _send(self, page: httpx.Response, fields: Mapping[str, Any]) -> httpx.Response:
         """Send the form of a page, to where the page is."""
-        return self._client.post(page.url, data={**Form(page.text).hidden, **fields})
+        return self._client.post(page.url, data={**Form(page.text).hidden, **Form(page.text).chosen, **fields})
 
     def _follow(self, answer: httpx.Response, path: str = "") -> httpx.Response:
         """The page behind redirects within the site; ``path`` is where it must be."""

@@ -85,7 +85,7 @@ class Person:
         return self.browser.get(url)
 
     def press(self, url: str, page: Any, decision: str, *scopes: str, **changes: str) -> Any:
-        form = {**hidden_in(page), "decision": decision, "scope": list(scopes), **changes}
+        form = {**hidden_in(page), **chosen_in(page), "decision": decision, "scope": list(scopes), **changes}
         return self.browser.post(url, form)
 
     def allow(self, url: str, *scopes: str) -> Any:
@@ -96,6 +96,11 @@ class Person:
 def hidden_in(page: Any) -> dict[str, str]:
     """The hidden fields of a page."""
     return Form(page.content.decode()).hidden
+
+
+def chosen_in(page: Any) -> dict[str, str]:
+    """The choices that a page starts with, of which its person can make others."""
+    return Form(page.content.decode()).chosen
 
 
 def boxes_in(page: Any) -> dict[str, bool]:

@@ -132,7 +132,7 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
     users.ops.is_active = False
     users.ops.save()
 
-    over, _ = credentials.ended(list(listeners.values()), 1)
+    over = credentials.compared(list(listeners.values()), 1).ended
 
     assert set(over) == {listeners["ops"], listeners["admin"]}
 
@@ -154,14 +154,14 @@ def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
 def test_a_sweep_that_fails_is_logged_and_the_next_one_ends_what_is_over(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    find, failures = credentials.ended, [ZeroDivisionError()]
+    find, failures = credentials.compared, [ZeroDivisionError()]
 
     def fail_at_first(*args: Any) -> Any:
         if failures:
             raise failures.pop()
         return find(*args)
 
-    monkeypatch.setattr(credentials, "ended", fail_at_first)
+    monkeypatch.setattr(credentials, "compared", fail_at_first)
     watching = watch(admin, MODERN, "db://flights/flight/1", listen_id="sub-1")
 
     AccessToken.objects.update(revoked_at=timezone.now())
@@ -229,13 +229,13 @@ def test_a_sweep_asks_no_more_queries_for_many_streams_than_for_one(
 ) -> None:
     watch(admin, MODERN, "db://flights/flight/1")
     with CaptureQueriesContext(connection) as for_one:
-        credentials.ended(list(hub()._members), 1)
+        credentials.compared(list(hub()._members), 1)
     for user in (users.admin, users.ops, users.viewer):
         for number in range(3):
             watch(peers(token_of(user)), MODERN, "db://flights/flight/1", listen_id=number)
 
     with CaptureQueriesContext(connection) as for_many:
-        ended, _ = credentials.ended(list(hub()._members), 1)
+        ended = credentials.compared(list(hub()._members), 1).ended
 
     assert len(hub()._members) == 10
     assert ended == []

@@ -13,6 +13,8 @@ class Form(HTMLParser):
         self.hidden: dict[str, str] = {}
         #: The boxes that can be ticked: value → whether it starts ticked.
         self.boxes: dict[str, bool] = {}
+        #: What is chosen at first where one of several can be chosen.
+        self.chosen: dict[str, str] = {}
         #: The names of the other fields and buttons.
         self.names: set[str] = set()
         self.feed(page)
@@ -26,5 +28,8 @@ class Form(HTMLParser):
                 self.hidden[str(values["name"])] = str(values.get("value") or "")
             case "checkbox":
                 self.boxes[str(values["value"])] = "checked" in values
+            case "radio":
+                if "checked" in values:
+                    self.chosen[str(values["name"])] = str(values["value"])
             case _:
                 self.names.add(str(values.get("name") or ""))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.utils.crypto import salted_hmac
 from pydantic_core import from_json
 
@@ -30,6 +32,7 @@ from mcp_django.bridge.uploads.files import keep_files
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
+from mcp_django.exchange.scopes import WRITE, of_model, of_tool
 from mcp_django.models import Change, Tool
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
@@ -121,7 +124,7 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
         planned.needs = approvals.stored(needs)
         if must_wait:
             planned.persons = approvals.persons_of(exchange)
-            _check_can_wait(exchange, planned, proposed, needs, arguments)
+            _check_can_wait(exchange, tool, planned, proposed, arguments)
         known = change_rows.store(planned)
         if known is not None and must_wait:
             keep_files(exchange, known.expires_at)
@@ -258,8 +261,11 @@ def _question(lines: Sequence[Line], reason: str) -> str:
     return question_of(lines) + why
 
 
-def _check_can_wait(exchange: Exchange, planned: Change, proposed: Proposed, needs: Needs, arguments: JSON) -> None:
+def _check_can_wait(
+    exchange: Exchange, tool: ChangingTool, planned: Change, proposed: Proposed, arguments: JSON
+) -> None:
     """Raises ToolError where nobody could agree later either, and LimitExceeded where too many changes wait."""
+    needs = proposed.needs
     is_asked = needs.level is Level.ASK
     who = "The user must agree. That cannot be asked here, and" if is_asked else "Other people must approve this, and"
     if url_of(exchange.request) is None or not can_own(exchange.principal):
@@ -271,3 +277,13 @@ def _check_can_wait(exchange: Exchange, planned: Change, proposed: Proposed, nee
         approvals.check_candidates(exchange, planned, proposed)
         if needs.expires is not None:
             planned.expires_at = planned.created_at + needs.expires
+    end = _end_of_right(exchange, tool, proposed)
+    if end is not None:
+        planned.expires_at = min(planned.expires_at, end)
+
+
+def _end_of_right(exchange: Exchange, tool: ChangingTool, proposed: Proposed) -> datetime | None:
+    """When the credential loses the right to this by the tool; None where it has that for good."""
+    by_scope = of_model(proposed.label, WRITE) if tool.scope == WRITE else tool.scope
+    end = exchange.principal.end_of([by_scope, of_tool(tool.name)])
+    return None if end is None else datetime.fromtimestamp(end, UTC if settings.USE_TZ else None)

@@ -38,6 +38,9 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
         case State.WAITING:
             pending: JSON = {"status": "pending", "resource": change_rows.uri_of(known)}
             who = "The user must agree"
+            if exchange.principal.lent:
+                # It may end with a right that the agent has for a while.
+                pending["expires_at"] = known.expires_at.isoformat()
             if approvals.level_of(known) is Level.APPROVE:
                 pending |= {"needs": approvals.told(known), "expires_at": known.expires_at.isoformat()}
                 who = "Other people than the user must approve it"

@@ -110,6 +110,10 @@ class ChangingTool(Protocol):
     name: str
 
     @property
+    def scope(self) -> str:
+        """The scope that a token needs for the tool."""
+
+    @property
     def about_call(self) -> Collection[str]:
         """Those of CONFIRM and REASON that are not arguments of its own."""
 

@@ -62,7 +62,7 @@ def create(exchange: Exchange) -> Task:
     task = Task.objects.create(
         key=secrets.token_urlsafe(32), site=exchange.site.name, principal_key=principal.key,
         user_id=principal.user.pk, line=principal.lineage, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
-        tool=exchange.params["name"], revision=exchange.revision,
+        lent=sorted(principal.scopes - principal.lasting), tool=exchange.params["name"], revision=exchange.revision,
         params=_json({name: value for name, value in exchange.params.items() if name not in _NOT_KEPT}),
         origin=_json(origin_of(exchange.request)),
         answers=_json({"vouched": exchange.answers.vouched, "claimed": exchange.answers.claimed}),
@@ -109,9 +109,12 @@ def find_all(site: Site, principal: Principal, keys: Iterable[str]) -> list[Task
 
 
 def is_of(task: Task, site: Site, principal: Principal) -> bool:
-    """Whether the task belongs to the principal's credential line, which still grants the task's scopes."""
+    """Whether the task belongs to the principal's credential line, which still grants the task's scopes.
+
+    A scope that it was lent may have ended: the line reads what it has begun all the same.
+    """
     is_own = (task.site, task.principal_key, task.line) == (site.name, principal.key, principal.lineage)
-    return is_own and all(grant(principal.scopes, scope) for scope in task.scopes)
+    return is_own and all(grant(principal.scopes, scope) for scope in task.scopes if scope not in task.lent)
 
 
 def _settled(task: Task) -> Task:

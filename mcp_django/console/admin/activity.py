@@ -162,7 +162,7 @@ class CallAdmin(PagesAdmin):
     # Who is connected.
 
     def connections_view(self, request: HttpRequest) -> HttpResponse:
-        """The clients that are connected now, as each process answers, and what is stored of sessions and tasks."""
+        """The clients that are connected now, as each process answers, what is stored, and what is lent."""
         from mcp_django.console.admin import connections
 
         if not self.has_view_permission(request):
@@ -174,7 +174,7 @@ class CallAdmin(PagesAdmin):
         )  # fmt: skip
 
     def end_view(self, request: HttpRequest) -> HttpResponse:
-        """End a session or a task, as a superuser or its own user."""
+        """End a session, a task or what is lent to an agent, as a superuser or its own user."""
         from mcp_django.console.admin import connections
 
         if not self.has_view_permission(request):

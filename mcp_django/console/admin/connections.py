@@ -1,4 +1,4 @@
-"""What the page *Connections* shows, and how a person ends a stored session or a task.
+"""What the page *Connections* shows, and how a person ends a stored session, a task, or what is lent to an agent.
 
 Only its client should know the key of a session or a task, so the page names it by a digest.
 """
@@ -22,7 +22,8 @@ from django.utils.translation import gettext
 from mcp_django.access.trail import note_ending
 from mcp_django.bridge.tasks import task_rows
 from mcp_django.conf import get_conf
-from mcp_django.models import Session, Task
+from mcp_django.console.credentials import lendings
+from mcp_django.models import Lending, Session, Task
 from mcp_django.protocol.envelope import Client
 from mcp_django.push.presence import ConnectedClient
 from mcp_django.push.roll_call import ask_everybody
@@ -56,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Stored:
-    """A stored session, or a task that has not ended."""
+    """A stored session, a task that has not ended, or what is lent to an agent."""
 
     named: str
     what: str
@@ -74,6 +75,7 @@ def shown_to(request: HttpRequest) -> JSON:
         "processes": [(process, [Line(client) for client in process.clients]) for process in answers.processes],
         "sessions": _stored_sessions(request),
         "tasks": _stored_tasks(request),
+        "lendings": _lendings(request),
         "most_listed": _LISTED,
     }
 
@@ -118,6 +120,17 @@ def _stored_tasks(request: HttpRequest) -> list[Stored]:
     ]  # fmt: skip
 
 
+def _lendings(request: HttpRequest) -> list[Stored]:
+    rows = Lending.objects.in_use().select_related("user").order_by("-starts_at", "-pk")[:_LISTED]
+    return [
+        Stored(
+            named=_digest(row), what=lendings.ShownLending.of(row).text, user=row.user.get_username(),
+            since=row.starts_at, seen=row.until, may_end=lendings.may_end(request.user, row),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
 def _client_of(session: Session) -> str:
     info: Any = session.client_info
     return Client(info if isinstance(info, dict) else {}).name
@@ -148,7 +161,10 @@ def _digest(row: Model) -> str:
 
 
 def end(request: HttpRequest, what: str, named: str) -> str | None:
-    """End the session or the task of this digest. Returns a sentence about it, or None if the user may not end it."""
+    """End what has this digest. Returns a sentence about it, or None if the user may not end it."""
+    if what == "lending":
+        mine = (row for row in Lending.objects.in_use() if constant_time_compare(_digest(row), named))
+        return gettext("The right has ended.") if lendings.end(request.user, next(mine, None)) else None
     if what == "session":
         session = _find(request, _sessions(), named)
         if session is None:

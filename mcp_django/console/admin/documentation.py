@@ -24,6 +24,7 @@ SECTIONS = {
     "new_token": "admin/#access-tokens",
     "token_made": "admin/#access-tokens",
     "token_test": "admin/#access-tokens",
+    "end_lending": "access/#rights-for-a-while",
     "revoke_token": "admin/#access-tokens",
     "roll_token": "access/#a-new-token-for-an-old-one",
     "accesstoken/sees": "admin/#sees",

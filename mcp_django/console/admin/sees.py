@@ -24,7 +24,7 @@ from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
 from mcp_django.core.running.in_request import as_in_a_call
 from mcp_django.exchange import scopes
-from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source, in_force
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import AccessToken, Prompt, Tool
 from mcp_django.protocol.errors import TooSlow
@@ -127,7 +127,11 @@ class SeesAdmin(ActingAdmin):
         if not self.has_view_permission(request, token):
             raise PermissionDenied
         form = SeesForm(request.GET, request.user, token)
-        return self._sees(request, form, Subject(token.user, sorted(scopes.known(token.scopes)), token))
+        return self._sees(
+            request,
+            form,
+            Subject(token.user, sorted(scopes.known({*token.scopes, *in_force(token.lent.items())})), token),
+        )
 
     def user_sees_view(self, request: HttpRequest) -> HttpResponse:
         """What a user sees with some scopes."""

@@ -28,13 +28,14 @@ from mcp_django.console.admin.links import activity_link, shows_activity
 from mcp_django.console.admin.sees import SeesAdmin
 from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
 from mcp_django.console.admin.token_status import cell, status_of
+from mcp_django.console.credentials.lendings import ShownLending, end, scopes_in_words
 from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.makers import maker_of
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.secret import Secret
-from mcp_django.models import AccessToken, sealed
+from mcp_django.models import AccessToken, Lending, sealed
 
 
 class AccessTokenAdmin(SeesAdmin):
@@ -45,7 +46,7 @@ class AccessTokenAdmin(SeesAdmin):
     list_filter = ["revoked_at", "expires_at"]
     search_fields = ["name", "=last_chars"]
     list_select_related = ["user"]
-    readonly_fields = ["ends_in", "status", "created_at", "last_used_at", "revoked_at", "activity"]
+    readonly_fields = ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at", "activity"]
     actions = ["revoke"]
 
     # The list.
@@ -60,7 +61,7 @@ class AccessTokenAdmin(SeesAdmin):
 
     @admin.display(description=_("scopes"))
     def scope_names(self, token: AccessToken) -> str:
-        return cell(token, ", ".join(token.scopes))
+        return cell(token, scopes_in_words(token))
 
     @admin.display(description=_("status"))
     def status(self, token: AccessToken) -> str:
@@ -96,6 +97,12 @@ class AccessTokenAdmin(SeesAdmin):
     def ends_in(self, token: AccessToken) -> str:
         return f"…{token.last_chars}" if token.last_chars else "-"
 
+    @admin.display(description=_("for a while"))
+    def for_a_while(self, token: AccessToken) -> str:
+        shown = [ShownLending.of(one) for one in _lendings_of(token)]
+        links = [(one.text, self.page_url("end_lending", token.pk, one.key), _("End now")) for one in shown]
+        return format_html_join("; ", '{} · <a href="{}">{}</a>', links) or "-"
+
     @admin.display(description=_("activity"))
     def activity(self, token: AccessToken) -> str:
         of_token = activity_link(self.admin_site, _("with this token"), token=token.pk)
@@ -116,7 +123,9 @@ class AccessTokenAdmin(SeesAdmin):
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
-        history = ["ends_in", "status", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
+        history = (
+            ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
+        )
         if obj is not None and shows_activity(self.admin_site, request):
             history.append("activity")
         if obj is not None and not self.has_change_permission(request, obj):
@@ -221,6 +230,7 @@ class AccessTokenAdmin(SeesAdmin):
             self.page_path("test/", self.test_view, "test"),
             self.page_path("<path:object_id>/roll/", self.roll_view, "roll", atomic=False),
             self.page_path("<path:object_id>/revoke/", self.revoke_view, "revoke"),
+            self.page_path("<path:object_id>/lent/<int:key>/end/", self.end_lending_view, "end_lending"),
             self.page_path("add/", self.add_view, "add", atomic=False),
             *super().get_urls(),
         ]
@@ -257,6 +267,24 @@ class AccessTokenAdmin(SeesAdmin):
         self.log_change(request, token, "Revoked.")
         self.message_user(request, _("The token “%(token)s” was revoked.") % {"token": token})
         return HttpResponseRedirect(self.page_url("changelist"))
+
+    def end_lending_view(self, request: HttpRequest, object_id: str, key: int) -> HttpResponse:
+        """Ask once, and end what the token was lent."""
+        token = self.get_object(request, key_in_url(object_id))
+        if token is None or not self.has_change_permission(request, token):
+            raise PermissionDenied
+        lending, back = _lendings_of(token).filter(pk=key).first(), self.page_url("change", token.pk)
+        if lending is None:
+            self.message_user(request, _("This right had ended already."), messages.WARNING)
+            return HttpResponseRedirect(back)
+        if request.method != "POST":
+            said = ShownLending.of(lending).text
+            return self.page(request, "end_lending", title=_("End a right"), object=token, said=said, back=back)
+        with acting(request):
+            end(request.user, lending)
+        self.log_change(request, token, f"Ended: {', '.join(lending.scopes)}.")
+        self.message_user(request, _("This right has ended."))
+        return HttpResponseRedirect(back)
 
     @method_decorator(sensitive_variables())
     def roll_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -298,6 +326,10 @@ class AccessTokenAdmin(SeesAdmin):
             request,
             ngettext("%(count)d token was revoked.", "%(count)d tokens were revoked.", count) % {"count": count},
         )
+
+
+def _lendings_of(token: AccessToken) -> models.QuerySet[Lending]:
+    return Lending.objects.in_use().of(token.line, None)
 
 
 def _endpoint(request: HttpRequest) -> str:

@@ -22,14 +22,16 @@ from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import OAUTH_APP, get_conf
+from mcp_django.console.credentials import lendings
 from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connected_apps import clients_of_viewer, disconnect
 from mcp_django.console.pages.connecting import client_setups, server_name
-from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of
+from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of, with_lendings
 from mcp_django.core.secret import Secret
 from mcp_django.core.web_pages import login, not_atomic, page
 from mcp_django.exchange.audience import CONNECTED, resource_of
+from mcp_django.models import Lending
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
@@ -79,7 +81,7 @@ def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> Htt
     context = {
         "logs_in": logs_in,
         "connected": clients_of_viewer(request, site) if logs_in else (),
-        "tokens": tokens[:LISTED],
+        "tokens": with_lendings(tokens[:LISTED]),
         "unlisted": max(0, tokens.count() - LISTED),
         "form": form,
         "has_other_endpoints": len(all_sites()) > 1,
@@ -105,6 +107,18 @@ def _revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
         messages.success(request, said, fail_silently=True)
     else:
         messages.warning(request, _("This token has already ended."), fail_silently=True)
+    return redirect(request.path)
+
+
+def _end_lending(request: HttpRequest, site: MCPSite) -> HttpResponse:
+    """End what was lent to an app or a token of the person, before its time."""
+    key = request.POST.get("key", "")
+    # Compared here: a form may hold texts that a database cannot take.
+    mine = Lending.objects.in_use().filter(user=request.user.pk)
+    if lendings.end(request.user, next((one for one in mine if str(one.pk) == key), None)):
+        messages.success(request, _("This right has ended."), fail_silently=True)
+    else:
+        messages.warning(request, _("This right had ended already."), fail_silently=True)
     return redirect(request.path)
 
 
@@ -147,6 +161,7 @@ def _about_token(request: HttpRequest, part: str, title: str, **shown: Any) -> H
 _ANSWERS: Mapping[str, Callable[[HttpRequest, MCPSite], HttpResponse]] = {
     "disconnect": _disconnect,
     "revoke": _revoke,
+    "end_lending": _end_lending,
     "make": _make,
     "test": _test,
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -13,12 +15,13 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import nonces
 from mcp_django.conf import get_conf
+from mcp_django.console.credentials.lendings import ShownLending
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
 from mcp_django.console.credentials.makers import maker_of
 from mcp_django.console.credentials.scopes import OfferedScope, describe
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import READ, known, parse
-from mcp_django.models import AccessToken, sealed
+from mcp_django.models import AccessToken, Lending, sealed
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
@@ -38,6 +41,15 @@ def may_make_tokens(user: Any) -> bool:
 def tokens_of(user: Any) -> models.QuerySet[AccessToken]:
     """The tokens that act as the user now, whoever made them, without those of OAuth clients. The latest first."""
     return AccessToken.objects.current().filter(user=user, grant__isnull=True)
+
+
+def with_lendings(tokens: Iterable[AccessToken]) -> list[tuple[AccessToken, list[ShownLending]]]:
+    """Each of the tokens of a person with what it is lent."""
+    lent: dict[UUID, list[ShownLending]] = defaultdict(list)
+    shown = list(tokens)
+    for one in Lending.objects.in_use().filter(lineage__in={token.line for token in shown}, grant_id=None):
+        lent[one.lineage].append(ShownLending.of(one))
+    return [(token, lent[token.line]) for token in shown]
 
 
 class OwnTokenForm(OnceForm, LifetimeForm):

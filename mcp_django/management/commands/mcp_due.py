@@ -12,8 +12,8 @@ from django.db import close_old_connections
 
 class Command(BaseCommand):
     help = (
-        "Do what is due: write to people about changes that wait for them, give up those that waited too long, and go "
-        "on with approved ones after a crash. Run it every minute by cron."
+        "Do what is due: write to people about changes that wait for them, give up those that waited too long, mark "
+        "rights that have ended, and go on with approved ones after a crash. Run it every minute by cron."
     )
     requires_system_checks = ()
 

@@ -263,8 +263,11 @@ class MessageView(View):
 
 
 def _owner(site: MCPSite, principal: Principal) -> str:
-    """The owner of a stream: the credential line, with its scopes as they are now."""
-    return hashlib.sha256(jsonrpc.encode([site.name, principal.lineage, sorted(principal.scopes)])).hexdigest()
+    """The owner of a stream: the credential line, with its scopes as they are now.
+
+    What it is lent is left out, which begins and ends while the stream is open.
+    """
+    return hashlib.sha256(jsonrpc.encode([site.name, principal.lineage, principal.constant])).hexdigest()
 
 
 def _no_stream() -> SessionNotFound:
