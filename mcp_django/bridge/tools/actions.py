@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator, signature
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from django.apps import apps
 from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError, connections, router, transaction
-from django.http import QueryDict
-from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
 
 from mcp_django.access import nonces
@@ -25,7 +23,8 @@ from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading import splitting
-from mcp_django.bridge.tools import confirmations
+from mcp_django.bridge.tools import action_pages, confirmations
+from mcp_django.bridge.tools.action_pages import ActionRun, Answers, FormShown
 from mcp_django.bridge.tools.action_responses import read_messages, read_response
 from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
 from mcp_django.bridge.tools.base import Annotations, BaseTool
@@ -33,13 +32,13 @@ from mcp_django.bridge.tools.history import History
 from mcp_django.bridge.tools.results import refused_by_database, text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.connections import is_nested_durable
-from mcp_django.core.compat.requests import close_resources, freeze
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.passing_session import passing_session
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -174,6 +173,8 @@ class AdminActionTool(BaseTool):
     # We cannot know which actions change data, so an administrator must switch each of them on.
     enabled_by_default = False
     on_failure = "Nothing was changed. The server's log has the details."
+    #: What drives an action through its pages. A package imports only from packages below it, so it is handed in.
+    browser: ClassVar[Callable[..., Any]]
 
     def __init__(self, model_mcp: ModelMCP, function: Callable[..., Any], action_name: str, description: Any) -> None:
         self.model_mcp = model_mcp
@@ -227,7 +228,7 @@ class AdminActionTool(BaseTool):
             + ("" if self.annotations.read_only else f" More than {_MANY} are shown first."),
         }
         filtered = open_object(_FILTER if self.annotations.read_only else _FILTER + _FIRST_CALL)
-        properties: JSON = {"ids": ids, "filter": filtered}
+        properties: JSON = {"ids": ids, "filter": filtered, "pages": action_pages.SCHEMA}
         if not self.annotations.read_only:
             properties["confirm"] = _CONFIRM
         return Schema({"type": "object", "properties": properties, "additionalProperties": False})
@@ -274,26 +275,49 @@ class AdminActionTool(BaseTool):
         request = exchange.request
         exchange.usage.model = self.model_mcp.label
         conditions, ids, token = arguments.get("filter"), arguments.get("ids", []), arguments.get("confirm")
+        pages, needs_token = arguments.get("pages", []), not self.annotations.read_only
         if conditions:
             find = partial(of_filter, self.model_mcp, self._admin, request, conditions)
             asked = {"model": self.model_mcp.label, "filter": conditions}
+            answers = Answers(exchange, [self.name, "filter", conditions], pages, is_confirmed=needs_token)
             with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
-                return self._act_once_shown(exchange, find, "filter", conditions, token)
+                if pages:
+                    return self._answer(exchange, find, answers, token)
+                return self._act_once_shown(exchange, find, answers, token)
         find = partial(of_ids, self.model_mcp, self._admin, request, ids)
+        named = sorted(map(str, ids))
+        answers = Answers(exchange, [self.name, "ids", named], pages, is_confirmed=needs_token)
+        if pages:
+            return self._answer(exchange, find, answers, token)
         if token is not None or (len(ids) > _MANY and not self.annotations.read_only):
-            return self._act_once_shown(exchange, find, "ids", sorted(map(str, ids)), token)
+            return self._act_once_shown(exchange, find, answers, token)
         chosen = find()
-        return self._act(exchange, lambda: chosen)
+        return self._act(exchange, lambda: chosen, answers)
+
+    def _answer(self, exchange: Exchange, find: Callable[[], ChosenRows], answers: Answers, token: str | None) -> JSON:
+        """Act with the answers to pages, the last of which the token confirms. Raises ToolError, TooSlow."""
+        if not self.annotations.read_only:
+            answers.read(token)
+            nonces.forget_expired()
+
+        def confirmed() -> ChosenRows:
+            answers.claim()
+            return find()
+
+        # The pages before the last are sent once more in each call, so that whatever they write is rolled back.
+        return self._act(exchange, confirmed, answers, nonces.database(), *_databases())
 
     def _act_once_shown(
-        self, exchange: Exchange, find: Callable[[], ChosenRows], argument: str, what: Any, token: str | None
+        self, exchange: Exchange, find: Callable[[], ChosenRows], answers: Answers, token: str | None
     ) -> JSON:
         """Show the rows that an argument names, or act on those that the token confirms. Raises ToolError, TooSlow."""
         if token is None:
             found = find()
             acts_at_once = self.annotations.read_only and found.keys
-            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, argument, what, found)
-        confirmation = confirmations.read(exchange, [self.name, argument, what], token, again=_AGAIN)
+            if acts_at_once:
+                return self._act(exchange, lambda: found, answers)
+            return self._show(exchange, answers.call, found)
+        confirmation = confirmations.read(exchange, answers.call, token, again=_AGAIN)
         nonces.forget_expired()
 
         def confirmed() -> ChosenRows:
@@ -304,14 +328,15 @@ class AdminActionTool(BaseTool):
             confirmation.check(_named(found.keys), changed)
             return found
 
-        return self._act(exchange, confirmed, nonces.database())
+        return self._act(exchange, confirmed, answers, nonces.database())
 
-    def _show(self, exchange: Exchange, argument: str, what: Any, chosen: ChosenRows) -> JSON:
+    def _show(self, exchange: Exchange, call: Sequence[Any], chosen: ChosenRows) -> JSON:
         """The rows, and the token that acts on them if there are any."""
+        _, argument, what = call
         conditions = what if argument == "filter" else {}
         lines = preview(self.model_mcp, exchange.request, conditions, chosen, self.changes)
         if chosen.keys:
-            token = confirmations.issue(exchange, [self.name, argument, what], _named(chosen.keys))
+            token = confirmations.issue(exchange, call, _named(chosen.keys))
             minutes = confirmations.SECONDS // 60
             lines.append(
                 f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same {argument} and "
@@ -319,16 +344,17 @@ class AdminActionTool(BaseTool):
             )
         return text_result("\n".join(lines))
 
-    def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], *databases: str) -> JSON:
+    def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], answers: Answers, *databases: str) -> JSON:
         """Run the action on the rows, in a transaction on its database and on the others that are written to."""
         admin, request = self._admin, exchange.request
         function = self._function_for(request)
-        if function is None:
+        rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
+        if function is None or rights is None:
             raise ToolError("You may not do this. Nothing was changed.")
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
         history = History(admin, exchange, alias, self.get_title(), is_kept=not self.annotations.read_only)
-        response: Any = None
+        browser: Any = None
         texts: RowTexts | None = None
         try:
             # An action that fails half-way must not leave half of its work behind.
@@ -339,19 +365,24 @@ class AdminActionTool(BaseTool):
                 # Called before whatever the project wants to do after the commit, which may fail.
                 transaction.on_commit(partial(self._note_done, exchange), using=alias)
                 chosen = choose()
-                texts = self._texts(exchange, chosen, alias)
+                answers.rows = _named(chosen.keys)
+                texts = RowTexts(rights, chosen.stored(alias), may_change=self.may_change)
                 exchange.usage.change(self.model_mcp.label, chosen.keys)
-                request.POST = _posted(self.action_name, chosen.keys)
+                run = ActionRun(admin, request, self.action_name, function, chosen, rights, texts, alias)
+                browser = self.browser(run)
                 with connections[alias].execute_wrapper(written), history.watching(chosen), passing_session(request):
-                    response = function(admin, request, chosen.queryset)
-                    _check_has_run(response)
+                    response = browser.run(answers)
                     about, files = read_response(request, admin, response, self.name)
+                request = browser.request
                 is_taken_back = transaction.get_rollback(using=alias)
                 # An action that says that it failed may have written rows before.
                 if not is_taken_back and (written.has_any or not read_messages(request)[1]):
                     history.write()
-                if texts is not None and not is_taken_back and read_messages(request)[0]:
+                if not is_taken_back and read_messages(request)[0]:
                     texts.read()
+        except FormShown as shown:
+            exchange.usage.changed.clear()
+            return text_result(encode(shown.description).decode())
         except (PermissionDenied, ValidationError, IntegrityError, DataError) as error:
             if exchange.usage.is_done:
                 raise RuntimeError("what should happen after the commit has failed") from error
@@ -367,8 +398,8 @@ class AdminActionTool(BaseTool):
                 "call. A person can run it in the admin. Nothing was changed."
             ) from None
         finally:
-            if isinstance(response, HttpResponseBase):
-                close_resources(response)
+            if browser is not None:
+                browser.close()
         said, has_failed = read_messages(request)
         said = _without_texts(texts, said)
         if is_taken_back:
@@ -381,25 +412,12 @@ class AdminActionTool(BaseTool):
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
 
-    def _texts(self, exchange: Exchange, chosen: ChosenRows, alias: str) -> RowTexts | None:
-        """The texts of the rows of an action, which its messages may hold; None for a model that is not shown."""
-        rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
-        return None if rights is None else RowTexts(rights, chosen.stored(alias), may_change=self.may_change)
-
     def _note_done(self, exchange: Exchange) -> None:
         exchange.usage.is_done = self.may_change
 
 
 def _without_texts(texts: RowTexts | None, lines: list[str]) -> list[str]:
     return lines if texts is None else texts.named(lines)
-
-
-def _check_has_run(response: Any) -> None:
-    """Raises ToolError where the action is a coroutine or a generator, of which Django's admin runs no line."""
-    if isawaitable(response) or isgenerator(response) or isasyncgen(response):
-        if iscoroutine(response):
-            response.close()
-        raise ToolError("The admin runs no line of this action: it is a coroutine or a generator. Nothing was changed.")
 
 
 def _detail_of(error: Exception) -> str:
@@ -418,15 +436,11 @@ def _misused(arguments: JSON) -> list[FieldError]:
     """The errors of arguments that do not go together."""
     if ("ids" in arguments) == bool(arguments.get("filter")):
         return [field_error("ids", "give either ids or a filter that is not empty.")]
-    if "confirm" in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
+    if "confirm" in arguments and "pages" not in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
         return [field_error("confirm", f"goes with a filter, or with more than {_MANY} ids: fewer need none.")]
     return []
 
 
-def _posted(action_name: str, ids: list[Any]) -> Any:
-    """The form data that the changelist would have posted, which some actions read."""
-    posted = QueryDict(mutable=True)
-    posted["action"] = action_name
-    posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
-    freeze(posted)
-    return posted
+def _databases() -> Iterator[str]:
+    """The databases to which models are written."""
+    return (router.db_for_write(model) for model in apps.get_models())

@@ -125,9 +125,7 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
                 text = "ends where a page has cut it: get_record gives it whole."
                 raise InvalidQuery.one(f"{place}.{name}", text, value)
             try:
-                rights = form.rights.rights
-                found[name] = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
-                _check_visible(one, found[name])
+                found[name] = read_value(one, value, form.rights.rights)
             except ValidationError as error:
                 raise InvalidQuery.one(f"{place}.{name}", f"{'; '.join(error.messages)}.", value) from None
     for name, currency in currencies.items():
@@ -178,6 +176,13 @@ def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
     shown = states.shown(column, getattr(row, column.attname))
     whole = shown if isinstance(shown, str) else encode(shown).decode()
     return whole != value and whole.startswith(value.removesuffix("…"))
+
+
+def read_value(one: WritableField, value: Any, rights: Rights) -> Any:
+    """A value as the form would show it. Raises ValidationError, also for a row that the agent cannot see."""
+    found = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
+    _check_visible(one, found)
+    return found
 
 
 def _read_links(one: WritableField, value: Any, rights: Rights) -> list[Any]:
@@ -315,7 +320,7 @@ def fill(page: FormPage, inlines: Mapping[str, WritableInline], given: Given | N
     """What a browser would send of the page with the given values; without any, what it would send untouched."""
     data = FormData()
     named = {} if given is None else given.main.values
-    _write(data, page.form, page.names, named, () if given is None else given.main.form.fields)
+    write_form(data, page.form, page.names, named, () if given is None else given.main.form.fields)
     changed = {id(inlines[name].inline): forms_ for name, forms_ in given.rows.items()} if given is not None else {}
     for inline in page.inlines:
         _write_inline(data, inline, changed.get(id(inline), ()))
@@ -330,15 +335,18 @@ def _write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) ->
         data.write(management[name], value)
     for index, one in enumerate(inline.forms):
         found = by_index.get(index)
-        _write(data, one.form, one.names, {} if found is None else found.values)
+        write_form(data, one.form, one.names, {} if found is None else found.values)
         if found is not None and found.is_deleted:
             data.add(f"{one.form.prefix}-DELETE", "on")
 
 
-def _write(
+def write_form(
     data: FormData, form: Any, names: Iterable[str], given: Mapping[str, Any], known: Collection[str] = ()
 ) -> None:
-    """``known``: the names of the fields that the agent may be told. Raises ToolError."""
+    """Write these fields of a form as a browser sends them: with the given values, and others as they stand.
+
+    ``known``: the names of the fields that the agent may be told. Raises ToolError.
+    """
     for name in names:
         bound = form[name]
         if isinstance(bound.field, forms.FileField):
