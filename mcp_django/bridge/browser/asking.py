@@ -78,6 +78,13 @@ class Asking:
             response.headers["Location"] = urljoin(self.at.full_path, response.headers["Location"])
         return response
 
+    def form_of_list(self) -> Any:
+        """The form beside the actions of the list, where the project has its own; None where it is Django's."""
+        if not self._has_own_list:
+            return None
+        response = self._run.admin.changelist_view(self._request("GET", self.at))
+        return (getattr(response, "context_data", None) or {}).get("action_form")
+
     @property
     def by_person(self) -> str:
         url = changelist_url(self._run.request, self._run.admin) or "the admin"
@@ -121,15 +128,20 @@ class Asking:
                 "The page of this action does not send its rows back, so that it fails in a browser too. "
                 "Nothing was changed."
             )
-        admin: Any = run.admin
-        if admin.action_form is not ActionForm or any(
-            hook_of(admin, one) is not getattr(ModelAdmin, one) for one in _HOOKS
-        ):
+        if self._has_own_list:
             return self._through_list(request, {keys[one] for one in sent})
         queryset = run.chosen.queryset.all()
         if len(sent) < len(keys):
             queryset = queryset.filter(pk__in=[keys[one] for one in sent])
-        return run.function(admin, request, queryset)
+        return run.function(run.admin, request, queryset)
+
+    @property
+    def _has_own_list(self) -> bool:
+        """Whether the project has its own way from the list to the action."""
+        admin: Any = self._run.admin
+        return admin.action_form is not ActionForm or any(
+            hook_of(admin, one) is not getattr(ModelAdmin, one) for one in _HOOKS
+        )
 
     def _through_list(self, request: MCPRequest, keys: set[Any]) -> Any:
         """Run the action by the view of the list. Raises ToolError where that does not come to it with the rows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
 from django.http.response import HttpResponse
 
@@ -22,7 +22,6 @@ from mcp_django.bridge.tools.action_responses import is_page, read_messages
 from mcp_django.bridge.tools.row_texts import named
 from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.bridge.writes.markup import Button, Form, Page
-from mcp_django.core.compat.forms import made_forms
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.protocol.unknown_names import unknown_name
 
@@ -58,8 +57,11 @@ class Browser:
 
     def run(self, answers: Answers) -> Any:
         """The response after the last answer, unless that is a page. Raises FormShown and ToolError, for a page too."""
-        shown = self._form_of_list()
-        response = self._asking.send("", _posted(self._run)) if shown is None else None
+        shown: tuple[Page, Slots] | None = self._list()
+        response = None
+        if shown is not None and not any(shown[1].form.seen):
+            # Nothing is asked beside the action.
+            response, shown = self._send(shown[1].form.values, FormData(), ""), None
         for number, answer in enumerate(answers.pages):
             if shown is None and not is_page(response):
                 wrong = [field_error(f"pages.{number}", "there is no such page.")]
@@ -79,19 +81,16 @@ class Browser:
             raise FormShown(answers.shown(self._describe(*shown, len(answers.pages))))
         return response
 
-    def _form_of_list(self) -> tuple[Page, Slots] | None:
-        """What the list asks for beside its actions: a page before all others; None if it asks for nothing."""
-        cls: Any = self._run.admin.action_form
-        if cls is ActionForm or not cls.base_fields.keys() - OF_LIST:
-            return None
-        with made_forms() as made:
-            form = cls(auto_id=None)
-            fields = "".join(str(form[name]) for name in form.fields if name not in OF_LIST)
-        self._asking.made = made
+    def _list(self) -> tuple[Page, Slots]:
+        """The form of the list in which the action is chosen. What it asks for beside that is a page of its own."""
+        form = self._asking.form_of_list()
+        self._asking.made = [] if form is None else [form]
+        names = [] if form is None else [name for name in form.fields if name not in OF_LIST]
+        fields = "".join(str(form[name]) for name in names)
         page = Page(f'<form method="post" enctype="multipart/form-data">{fields}</form>')
-        for name, values in _posted(self._run).values.items():
-            for value in values:
-                page.forms[0].add_input({"type": "hidden", "name": name, "value": value})
+        chosen = [("action", self._run.name), *((ACTION_CHECKBOX_NAME, key) for key in self._run.chosen.keys)]
+        for name, value in (*chosen, ("index", "0"), ("select_across", "0")):
+            page.forms[0].add_input({"type": "hidden", "name": name, "value": str(value)})
         return page, self._slots(page.forms[0])
 
     def _read(self, response: Any) -> tuple[Page, Slots]:
@@ -106,11 +105,10 @@ class Browser:
         found = [one for one in found if one.buttons or any(one.seen)]
         if len(found) > 1:
             raise ToolError(f"The page of this action has several forms. {by_person}")
-        if not found and page.has_script:
-            raise ToolError(f"The page of this action is made by JavaScript, which does not run here. {by_person}")
         if not found:
+            made = ", unless JavaScript makes it, which does not run here" if page.has_script else ""
             said = self._plain(described.text_of(page))
-            raise ToolError(" ".join(filter(None, ["The page of this action has no form.", said, by_person])))
+            raise ToolError(" ".join(filter(None, [f"The page of this action has no form{made}.", said, by_person])))
         return page, self._slots(found[0])
 
     def _slots(self, form: Form) -> Slots:
@@ -144,9 +142,11 @@ class Browser:
             raise ToolError("Nothing was changed.", wrong)
         if button is not None and button.name:
             sent[button.name] = [*sent.get(button.name, ()), button.value]
+        return self._send(sent, data, slots.form.action if button is None or button.action is None else button.action)
+
+    def _send(self, sent: Mapping[str, list[str]], data: FormData, url: str) -> Any:
         for name, values in sent.items():
             data.add(name, *values)
-        url = slots.form.action if button is None or button.action is None else button.action
         return self._asking.send(url, data)
 
     def _check_accepted(self, sent: Slots, after: Slots, place: str) -> None:
@@ -169,14 +169,6 @@ class Browser:
             values = {one.name: str(vars(row).get(one.attname)) for one in row._meta.concrete_fields}
             read = {value for name, value in values.items() if name in columns}
             yield from (one for one in values.values() if len(one) >= _LEAST_HIDDEN and one not in {*read, "None"})
-
-
-def _posted(run: ActionRun) -> FormData:
-    """What the list sends when somebody chooses the action."""
-    data = FormData()
-    data.add("action", run.name)
-    data.add(ACTION_CHECKBOX_NAME, *run.chosen.keys)
-    return data
 
 
 def _button(form: Form, given: str | None, place: str) -> Button | None:

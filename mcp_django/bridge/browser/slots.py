@@ -119,6 +119,7 @@ class Slots:
             slot = self._slot(name)
             if slot is not None:
                 self.open[name] = slot
+        self._close_beside_closed()
         self._check_required()
 
     @property
@@ -155,17 +156,12 @@ class Slots:
             control, owner = controls[0], self._owner(form)
             if owner is None or self._column(owner.model, form, field) is not None:
                 continue  # The column itself stays as the page has it.
-            if control.is_flag and self._stands_for_hidden(control):
+            if control.is_flag and self._names_hidden(*_endings(control.name)):
                 found[control.name] = [*control.hidden]
             elif control.is_list:
                 kept = [one for one in control.sent if not self._names_hidden(one, control.options.get(one, ""))]
                 found |= {control.name: [*control.hidden, *kept]} if kept != control.sent else {}
         return found
-
-    def _stands_for_hidden(self, control: Control) -> bool:
-        """Whether a checkbox is for such a column, which its name ends in: ``order_cost`` for ``cost``."""
-        parts = control.name.rpartition("-")[2].split("_")
-        return self._names_hidden(*("_".join(parts[number:]) for number in range(1, len(parts))))
 
     # Which controls are of which field.
 
@@ -208,7 +204,9 @@ class Slots:
     def _slot(self, name: str) -> Slot | None:
         controls, form, field = self._parts[name]
         owner, control = self._owner(form), controls[0]
-        if owner is None or control.kind == "password" or (control.is_flag and self._stands_for_hidden(control)):
+        if owner is None or control.kind == "password":
+            return None
+        if self._column(owner.model, form, field) is None and self._names_hidden(*_endings(control.name)):
             return None
         if control.kind == "file" and not self.form.is_multipart:
             return None
@@ -248,6 +246,19 @@ class Slots:
         if field.field is not None:
             return control.options
         return {value: label for value, label in control.options.items() if not self._names_hidden(value, label)}
+
+    def _close_beside_closed(self) -> None:
+        """Close what says what becomes of a column that the agent may not fill in, as ``set_cost`` beside ``cost``."""
+        columns: dict[str, bool] = {}
+        for name, (_, form, field) in self._parts.items():
+            owner = self._owner(form)
+            column = None if owner is None else self._column(owner.model, form, field)
+            if column is not None:
+                columns[name] = name in self.open
+        closed = {_bare(name) for name, is_open in columns.items() if not is_open}
+        for name in self.open.keys() - columns.keys():
+            if not closed.isdisjoint(_endings(name)):
+                del self.open[name]
 
     def _names_hidden(self, *names: str) -> bool:
         """Whether one of the names is that of a column that the agent may not read, or that says what users may do."""
@@ -343,6 +354,12 @@ def _form_of(control: Control) -> forms.Form:
         cls = _OF_HTML.get(control.kind, forms.CharField)
         made.fields[control.name] = cls(required=control.is_required)
     return made  # type: ignore[no-any-return]
+
+
+def _endings(name: str) -> Iterator[str]:
+    """``cost_net`` and ``net`` of ``order_cost_net``: what a name may say of which column it is."""
+    parts = name.rpartition("-")[2].split("_")
+    return ("_".join(parts[number:]) for number in range(1, len(parts)))
 
 
 def _bare(name: str) -> str:

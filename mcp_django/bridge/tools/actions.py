@@ -119,7 +119,8 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
 def _can_be_called(function: Callable[..., Any]) -> bool:
     """Whether the function takes what the admin gives to an action: the ModelAdmin, the request and the rows."""
     try:
-        signature(function).bind(None, None, None)
+        # A decorator may give what it wraps more than it takes, as the values of a form.
+        signature(function, follow_wrapped=False).bind(None, None, None)
     except TypeError:
         return False
     except ValueError:

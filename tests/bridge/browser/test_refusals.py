@@ -24,7 +24,7 @@ AT_ONCE = {
     "<p>Two rows are locked.</p>": f"The page of this action has no form. Two rows are locked. {BY_PERSON}",
     '<form method="get"><input name="q"></form>': f"The page of this action has no form. {BY_PERSON}",
     '<div id="app"></div><script src="/static/app.js"></script>':
-        f"The page of this action is made by JavaScript, which does not run here. {BY_PERSON}",
+        f"The page of this action has no form, unless JavaScript makes it, which does not run here. {BY_PERSON}",
     f"{form('')}{form('')}": f"The page of this action has several forms. {BY_PERSON}",
     f"<p>{'x' * 1_000_001}</p>": f"The page of this action is larger than 1,000,000 bytes. {BY_PERSON}",
     form('<input name="a">' * 1_001): f"The page of this action has more than 1,000 controls. {BY_PERSON}",
