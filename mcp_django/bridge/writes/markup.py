@@ -293,7 +293,8 @@ class Page(HTMLParser):
                 self._button(reading.attrs, reading.line)
             case "label":
                 text = reading.line.rstrip(":")
-                self._labels[reading.attrs.get("for", "")] = text
+                if reading.attrs.get("for"):
+                    self._labels[reading.attrs["for"]] = text
                 for control, value in reading.controls if text else ():
                     control.call(value, text)
             case "h1":

@@ -22,6 +22,7 @@ from mcp_django.protocol.jsonrpc import encode
 from tests.bridge.browser.conftest import SEND, Agent, form, page
 from tests.bridge.uploads.conftest import uploaded
 from tests.shop.models import Product, Tag
+from tests.support.asking import listed
 
 pytestmark = pytest.mark.django_db
 
@@ -338,6 +339,22 @@ def test_pages_that_the_action_does_not_ask_for_are_refused(drive: Drive) -> Non
 
     assert json.loads(result["content"][0]["text"])["errors"][0]["field"] == "confirm"
     assert stocks() == [0, 1]
+
+
+def test_a_client_that_closes_objects_gives_pages_as_the_text_of_their_json(drive: Drive, settings: Any) -> None:
+    agent = drive(reprice)
+    settings.MCP = {**settings.MCP, "TEXT_ARGUMENTS": True}
+    confirm = agent.shown()["confirm"]
+
+    agent.call(
+        agent.tool, ids=[str(row.pk) for row in Product.objects.all()], confirm=confirm,
+        pages='[{"values": {"amount": 4}, "button": "apply"}]',
+    )  # fmt: skip
+
+    assert {"type": "string", "description": "The same as JSON."} in (
+        listed(agent, agent.tool)["inputSchema"]["properties"]["pages"]["anyOf"]
+    )
+    assert stocks() == [4, 4]
 
 
 @override_settings(MCP={"LOG_ACTIONS": True})
