@@ -45,7 +45,7 @@ class Browser:
         self._run = run
         self._asking = Asking(run)
         #: Value of a hidden column → what stands for it.
-        self._hidden: Mapping[str, str] | None = None
+        self._hidden: dict[str, str] = {}
 
     @property
     def request(self) -> MCPRequest:
@@ -95,6 +95,9 @@ class Browser:
 
     def _read(self, response: Any) -> tuple[Page, Slots]:
         """The form of a page. Raises ToolError with the reason why a person must go on."""
+        # The answers to pages may have changed the rows of which the page speaks.
+        self._run.texts.read(anew=True)
+        self._hidden |= dict.fromkeys(self._hidden_values(), "…")
         by_person = self._asking.by_person
         if len(response.content) > _MAX_BYTES:
             raise ToolError(f"The page of this action is larger than {_MAX_BYTES:,} bytes. {by_person}")
@@ -158,8 +161,6 @@ class Browser:
 
     def _plain(self, text: str) -> str:
         """A text of the page without what the agent may not read of the rows."""
-        if self._hidden is None:
-            self._hidden = dict.fromkeys(self._hidden_values(), "…")
         [line] = self._run.texts.named([text])
         return named(line, self._hidden)
 

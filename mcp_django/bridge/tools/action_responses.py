@@ -158,7 +158,9 @@ def _is_own_host(request: MCPRequest, host: str) -> bool:
 
 def is_page(response: Any) -> bool:
     """Whether the action answered with a page for a person: HTML that is neither streamed nor a download."""
-    if not isinstance(response, HttpResponseBase) or response.status_code != HTTPStatus.OK:
+    if not isinstance(response, HttpResponseBase) or response.status_code in _WITHOUT_CONTENT:
+        return False
+    if not HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
         return False
     if isinstance(response, TemplateResponse):
         return True

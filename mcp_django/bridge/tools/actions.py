@@ -380,7 +380,8 @@ class AdminActionTool(BaseTool):
                 if not is_taken_back and (written.has_any or not read_messages(request)[1]):
                     history.write()
                 if not is_taken_back and read_messages(request)[0]:
-                    texts.read()
+                    # What a page has said before was read before.
+                    texts.read(anew=bool(answers.pages))
         except FormShown as shown:
             exchange.usage.changed.clear()
             return text_result(encode(shown.description).decode())

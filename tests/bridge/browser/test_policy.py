@@ -159,6 +159,39 @@ def test_naming_a_hidden_column_as_a_choice(drive: Drive) -> None:
     assert json.loads(agent.driven({})) == {"many": ["name"], "one": ["api_key"], "row_name": ["on"], "row_api_key": []}
 
 
+def test_reading_the_text_of_a_row_that_the_action_has_changed_since_it_asked(drive: Drive) -> None:
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        asked = request.POST.get("asked", "")
+        said = ", ".join(map(str, Product.objects.order_by("pk")))
+        if asked == "again":
+            queryset.filter(name="kite again").update(name="fresh secret")
+            self.message_user(request, ", ".join(map(str, Product.objects.order_by("pk"))))
+            return None
+        if asked:
+            queryset.filter(name="kite").update(name="kite again", api_key="sk-canary-later")
+            said = f"{Product.objects.get(name='kite again')} {Product.objects.get(name='kite again').api_key}"
+        after = "again" if asked else "once"
+        return page(
+            request, f'<p>{said}</p>{form(f"""<input type="hidden" name="asked" value="{after}">""")}', queryset
+        )
+
+    agent = drive(act, mcp={"exclude": ("name",)})
+    first, second = (f"shop.product {row.pk}" for row in Product.objects.order_by("pk"))
+
+    shown = agent.shown()
+    later = agent.shown({}, confirm=shown["confirm"])
+    said = agent.ask({}, {}, confirm=later["confirm"])["content"][0]["text"]
+
+    assert (shown["text"], later["text"], said) == (f"{first}, {second}", f"{second} …", f"{first}, {second}")
+
+
+def test_reading_a_hidden_column_in_the_reason_why_a_page_is_not_driven(drive: Drive) -> None:
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        return page(request, "<p>The key {{ rows.0.api_key }} is locked.</p>", queryset)
+
+    assert "The key … is locked." in drive(act).refused()
+
+
 def test_giving_rights_through_a_page(drive: Drive, declared: Declared) -> None:
     class Promote(forms.ModelForm):  # type: ignore[type-arg]
         class Meta:
