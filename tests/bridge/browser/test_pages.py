@@ -23,6 +23,7 @@ from tests.bridge.browser.conftest import SEND, Agent, form, page
 from tests.bridge.uploads.conftest import uploaded
 from tests.shop.models import Product, Tag
 from tests.support.asking import listed
+from tests.support.pages import blocks
 
 pytestmark = pytest.mark.django_db
 
@@ -355,6 +356,32 @@ def test_a_client_that_closes_objects_gives_pages_as_the_text_of_their_json(driv
         listed(agent, agent.tool)["inputSchema"]["properties"]["pages"]["anyOf"]
     )
     assert stocks() == [4, 4]
+
+
+class Status(forms.Form):
+    status = forms.ChoiceField(choices=[("o", "open"), ("c", "closed")], initial="")
+    note = forms.CharField(required=False)
+
+
+def set_status(self: Any, request: HttpRequest, queryset: Any) -> Any:
+    asked = Status(request.POST if "apply" in request.POST else None)
+    if asked.is_bound and asked.is_valid():
+        self.message_user(request, asked.cleaned_data["status"])
+        return None
+    markup = f"<h1>Set the status</h1>{form('{{ form }}', send=TWO_BUTTONS)}"
+    return HttpResponse(page(request, markup, queryset, form=asked).content.replace(b"<h1>Asking</h1>", b""))
+
+
+def test_an_action_is_driven_as_its_page_shows(drive: Drive) -> None:
+    _, _, first, shown, second = (json.loads(block) for block in blocks("docs/actions.md", "json"))
+    agent = drive(set_status)
+
+    described = agent.shown()
+    said = agent.ask(*second["arguments"]["pages"], confirm=described["confirm"])
+
+    assert first["arguments"].keys() == {"ids"}
+    assert described == {**shown, "confirm": described["confirm"]}
+    assert said["content"][0]["text"] == "c"
 
 
 @override_settings(MCP={"LOG_ACTIONS": True})

@@ -93,8 +93,8 @@ def test_choosing_a_row_that_the_agent_cannot_see(drive: Drive, declared: Declar
             return super().get_queryset(request).exclude(name="secret plan")
 
     class Choose(forms.Form):
-        label = forms.ModelChoiceField(Tag.objects.all())
-        many = forms.ModelMultipleChoiceField(Tag.objects.all(), required=False)
+        label = forms.ModelChoiceField(Tag.objects.order_by("-name"))
+        many = forms.ModelMultipleChoiceField(Tag.objects.order_by("-name"), required=False)
 
     def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
         asked = Choose(request.POST if "label" in request.POST else None)
