@@ -261,10 +261,15 @@ async def ask_later(self: Any, request: HttpRequest) -> HttpResponse:
 def test_a_view_of_a_package_is_followed_within_the_admin_until_the_list(
     drive: Drive, reloaded: Callable[[], None], view: Any
 ) -> None:
-    agent = drive(lambda self, request, queryset: HttpResponseRedirect("ask/?word=red"), **with_views(ask=view))
+    def act(self: Any, request: HttpRequest, queryset: Any) -> HttpResponse:
+        self.message_user(request, "Go.")
+        return HttpResponseRedirect("ask/?word=red")
+
+    agent = drive(act, **with_views(ask=view))
     reloaded()
 
-    assert agent.shown()["fields"] == {"word": {"value": "red"}}
+    shown = agent.shown()
+    assert (shown["fields"], shown["messages"]) == ({"word": {"value": "red"}}, ["Go."])
     said = agent.driven({"values": {"word": "blue"}})
     assert said == "It was asked.\nSee http://localhost/admin/shop/product/"
     assert [one.name for one in Tag.objects.all()] == ["blue"]

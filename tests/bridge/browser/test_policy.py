@@ -87,6 +87,17 @@ def test_writing_a_column_that_write_fields_leaves_out(drive: Drive, products: l
     assert list(agent.wrong({"values": {"stock": 9}})) == ["pages.0.values.stock"]
 
 
+def test_emptying_a_column_by_the_checkbox_beside_it(drive: Drive) -> None:
+    """As pages for many rows have it: a checkbox says whether the field beside it is written."""
+
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        names = ("name", "stock", "api_key")
+        markup = "".join(f'<input type="checkbox" name="set_{name}"><input name="{name}">' for name in names)
+        return page(request, form(f'{markup}<select name="how_api_key"><option>set</select>'), queryset)
+
+    assert list(drive(act, mcp={"write_fields": ("stock",)}).shown()["fields"]) == ["set_stock", "stock"]
+
+
 def test_choosing_a_row_that_the_agent_cannot_see(drive: Drive, declared: Declared) -> None:
     class TagAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         def get_queryset(self, request: HttpRequest) -> Any:

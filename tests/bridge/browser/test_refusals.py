@@ -89,6 +89,15 @@ def test_answers_that_are_no_page_end_with_their_reason(drive: Drive) -> None:
     assert not Product.objects.filter(stock=77).exists()
 
 
+def test_a_form_that_leads_out_of_the_admin_within_the_project_is_not_sent(
+    drive: Drive, reloaded: Callable[[], None]
+) -> None:
+    agent = drive(lambda self, request, queryset: page(request, form("", action="/pay/"), queryset))
+    reloaded()
+
+    assert "goes on at /pay/, outside of the admin." in agent.refused({}, confirm=agent.shown()["confirm"])
+
+
 def test_redirects_without_an_end_are_left_after_three(drive: Drive, reloaded: Callable[[], None]) -> None:
     asked = []
 
