@@ -24,6 +24,7 @@ from django.utils.module_loading import import_string
 
 from mcp_django import __version__
 from mcp_django.access import overrides
+from mcp_django.bridge.browser.browsing import Browser
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.admin_form import has_list
@@ -71,6 +72,9 @@ _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRec
 _MAX_TOOLS = 2_000
 
 _sites: WeakSet[MCPSite] = WeakSet()
+
+# The forms of pages are filled by a package above that of the tools.
+AdminActionTool.browser = Browser
 
 
 def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[ModelAdmin[Any]]]:

@@ -226,13 +226,13 @@ def test_listing_rows_by_the_suggestions_for_unknown_keys(root: DirectPeer) -> N
 
 def test_finding_rows_by_the_filter_of_an_action(root: DirectPeer) -> None:
     switch_on(EXPORT)
-    assert set(listed(root, EXPORT)["inputSchema"]["properties"]) == {"ids", "filter"}
+    assert set(listed(root, EXPORT)["inputSchema"]["properties"]) == {"ids", "filter", "pages"}
     off("find_records")
 
     refused = root.call(EXPORT, filter={"id": 1})
 
     assert refused["isError"] and "give ids" in refused["content"][0]["text"]
-    assert set(listed(root, EXPORT)["inputSchema"]["properties"]) == {"ids"}
+    assert set(listed(root, EXPORT)["inputSchema"]["properties"]) == {"ids", "pages"}
     assert "filter" not in listed(root, EXPORT)["description"]
     assert not root.call(EXPORT, ids=["1"])["isError"]
 

@@ -15,6 +15,7 @@ from tests.projects import sources
 
 #: Each project, with the packages that it is about.
 PROJECTS = {
+    "asking": "actions of packages that ask with a page before they act, driven by an agent",
     "django_tests": "Django's own tests of its admin",
     "oscar": "django-oscar",
     "packages": "three dozen packages in one project, on PostgreSQL",
@@ -25,6 +26,7 @@ PROJECTS = {
 }
 #: What runs the projects that are not compared page by page: a module and its arguments.
 RUNNERS = {
+    "asking": ["tests.projects.asking.run"],
     "tenants": ["pytest", "--quiet", "tests/end_to_end/test_tenants.py"],
     "writing": ["tests.projects.writing.run"],
 }

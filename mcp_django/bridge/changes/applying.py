@@ -222,9 +222,8 @@ def _repeated(exchange: Exchange, known: Change) -> JSON:
 def _checked(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Proposed:
     """The change that the token confirms, for the rows as they are. Raises InvalidQuery and ToolError."""
     proposed = propose(exchange, tool, arguments)
-    what = [tool.name, proposed.arguments]
-    confirmation = confirmations.read(exchange, what, arguments[CONFIRM], again=_AGAIN)
-    confirmation.check(proposed.state, proposed.changed)
+    what = [tool.name, proposed.bound]
+    proposed.check(confirmations.read(exchange, what, arguments[CONFIRM], again=proposed.again))
     return proposed
 
 

@@ -11,6 +11,7 @@ from mcp_django.models import Change
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues
+    from mcp_django.bridge.changes.confirmations import Confirmation
     from mcp_django.bridge.changes.effects import Effect
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.resources.policy.policy import Rights
@@ -42,6 +43,8 @@ class Proposed(ABC):
     state: JSON | None
     #: What is said where it is not as it was shown any more.
     changed = "What is there has changed since."
+    #: How to get another token, as a sentence.
+    again = "Call again without confirm for another one."
     #: Whether its rows count against the budget for writing.
     counts_writes = True
     #: What administrators decided that its tool needs, whatever the project declares.
@@ -79,6 +82,15 @@ class Proposed(ABC):
     @abstractmethod
     def may_be_done_by(self, rights: Rights) -> bool:
         """Whether a person with these rights may do the same: otherwise that person may not approve it either."""
+
+    @property
+    def bound(self) -> JSON:
+        """The arguments for which its token was given."""
+        return self.arguments
+
+    def check(self, confirmation: Confirmation) -> None:
+        """Raises ToolError if it is not as it was shown with the token."""
+        confirmation.check(self.state, self.changed)
 
     def new_values(self) -> Iterable[NewValues]:
         """Its new values for what must be unique among rows that the agent does not all see."""

@@ -1,4 +1,4 @@
-"""What an admin action says to its user, as an agent reads it: messages, a file, a redirect, a page or a refusal."""
+"""What an admin action says to its user, as an agent reads it: messages, a file, a redirect or a refusal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import mimetypes
 from collections.abc import Iterable
 from html import unescape
 from http import HTTPStatus
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -39,6 +40,14 @@ _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
 _ROLLED_BACK = "Its changes to the database were rolled back; what it sent elsewhere, such as mail, was not taken back."
 
 
+def check_has_run(response: Any) -> None:
+    """Raises ToolError where the action is a coroutine or a generator, of which Django's admin runs no line."""
+    if isawaitable(response) or isgenerator(response) or isasyncgen(response):
+        if iscoroutine(response):
+            response.close()
+        raise ToolError("The admin runs no line of this action: it is a coroutine or a generator. Nothing was changed.")
+
+
 def read_response(
     request: MCPRequest, admin: ModelAdmin[Any], response: Any, tool_name: str
 ) -> tuple[list[str], list[JSON]]:
@@ -46,8 +55,8 @@ def read_response(
 
     As in the admin, a value that is no response means "back to the list".
 
-    Raises ToolError for a refusal, for a file that is too large, and for a page or a redirect that a person must
-    follow: the caller then rolls back.
+    Raises ToolError for a refusal, for a file that is too large, and for a redirect that a person must follow: the
+    caller then rolls back.
     """
     if not isinstance(response, HttpResponseBase) or response.status_code in _WITHOUT_CONTENT:
         return [], []
@@ -55,11 +64,6 @@ def read_response(
         raise ToolError(f"The action answered {_refusal(response)} {_ROLLED_BACK}")
     if isinstance(response, HttpResponseRedirectBase):
         return _end(request, admin, response), []
-    if _is_page(response):
-        raise ToolError(
-            "A person must finish this action on a page of the admin. Nothing was changed. "
-            f"Open {changelist_url(request, admin) or 'the admin'} and run it there."
-        )
     about, file = _file(response, tool_name)
     return [about], [file]
 
@@ -152,8 +156,12 @@ def _is_own_host(request: MCPRequest, host: str) -> bool:
 # Files.
 
 
-def _is_page(response: HttpResponseBase) -> bool:
+def is_page(response: Any) -> bool:
     """Whether the action answered with a page for a person: HTML that is neither streamed nor a download."""
+    if not isinstance(response, HttpResponseBase) or response.status_code in _WITHOUT_CONTENT:
+        return False
+    if not HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+        return False
     if isinstance(response, TemplateResponse):
         return True
     is_download = isinstance(response, StreamingHttpResponse) or "Content-Disposition" in response.headers

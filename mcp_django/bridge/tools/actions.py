@@ -8,20 +8,19 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator, signature
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from django.apps import apps
 from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.actions import delete_selected
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError, connections, router, transaction
-from django.http import QueryDict
-from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
 
 from mcp_django.audit.lines import by_agent
-from mcp_django.bridge.changes import asked, confirmations
+from mcp_django.bridge.changes import applying, asked, confirmations
 from mcp_django.bridge.changes.outcomes import refused_by_database
 from mcp_django.bridge.changes.proposed import CONFIRM, REASON
 from mcp_django.bridge.completion import NOTHING, Completion
@@ -29,21 +28,23 @@ from mcp_django.bridge.declared.consent import CONSENTS, is_consent
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading import splitting
+from mcp_django.bridge.tools import action_pages
+from mcp_django.bridge.tools.action_pages import ActionRun, FormShown
 from mcp_django.bridge.tools.action_responses import read_messages, read_response
-from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids
+from mcp_django.bridge.tools.action_rows import MAX_ACTION_IDS, finds_rows, of_filter, of_ids
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.history import History
 from mcp_django.bridge.tools.proposed_action import ProposedAction
 from mcp_django.bridge.tools.results import structured_result, text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.connections import is_nested_durable
-from mcp_django.core.compat.requests import close_resources, freeze
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.passing_session import passing_session
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def action(
     idempotent: bool = False,
     changes: Collection[str] = (),
     consent: Consent = "preview",
+    shows_page: bool | int = False,
 ) -> Callable[[F], F]:
     """Declare what an admin action does to the data. This must be the outermost decorator.
 
@@ -93,6 +95,9 @@ def action(
 
     ``consent`` is "preview", "ask", "approve" or an ``Approval``. With more than "preview" the rows are shown first,
     and the user of the agent or other people must agree. Raises ImproperlyConfigured for any other value.
+
+    ``shows_page``: the action answers with a page first, or with so many pages, and acts only after them. Then these
+    are shown before anybody agrees, and people agree to the answers. What acts before its page must not say so.
     """
     if not is_consent(consent):
         raise ImproperlyConfigured(f"consent= of an action must be {CONSENTS}, and not {consent!r}.")
@@ -105,6 +110,7 @@ def action(
         )
         function.mcp_changes = tuple(changes)  # type: ignore[attr-defined]
         function.mcp_consent = consent  # type: ignore[attr-defined]
+        function.mcp_shows_pages = int(shows_page)  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -138,7 +144,8 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
 def _can_be_called(function: Callable[..., Any]) -> bool:
     """Whether the function takes what the admin gives to an action: the ModelAdmin, the request and the rows."""
     try:
-        signature(function).bind(None, None, None)
+        # A decorator may give what it wraps more than it takes, as the values of a form.
+        signature(function, follow_wrapped=False).bind(None, None, None)
     except TypeError:
         return False
     except ValueError:
@@ -192,6 +199,8 @@ class AdminActionTool(BaseTool):
     # We cannot know which actions change data, so an administrator must switch each of them on.
     enabled_by_default = False
     on_failure = "Nothing was changed. The server's log has the details."
+    #: What drives an action through its pages. A package imports only from packages below it, so it is handed in.
+    browser: ClassVar[Callable[..., Any]]
 
     def __init__(self, model_mcp: ModelMCP, function: Callable[..., Any], action_name: str, description: Any) -> None:
         self.model_mcp = model_mcp
@@ -200,6 +209,8 @@ class AdminActionTool(BaseTool):
         self.annotations = getattr(function, "mcp_annotations", Annotations())
         self.changes: tuple[str, ...] = getattr(function, "mcp_changes", ())
         self.consent: Consent = getattr(function, "mcp_consent", "preview")
+        #: How many pages it shows before it acts. Nobody has to agree to being shown them.
+        self.shows_pages: int = getattr(function, "mcp_shows_pages", int(function is delete_selected))
         #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
         self.permissions: list[str] = list(
             getattr(function, "allowed_permissions", (model_mcp.site.action_permission,))
@@ -248,7 +259,7 @@ class AdminActionTool(BaseTool):
             + ("" if self.annotations.read_only else f" More than {_MANY} are shown first."),
         }
         filtered = open_object(_FILTER if self.annotations.read_only else _FILTER + _FIRST_CALL)
-        properties: JSON = {"ids": ids, "filter": filtered}
+        properties: JSON = {"ids": ids, "filter": filtered, "pages": action_pages.SCHEMA}
         if not self.annotations.read_only:
             properties[CONFIRM] = _CONFIRM
         return Schema({"type": "object", "properties": properties, "additionalProperties": False})
@@ -307,13 +318,25 @@ class AdminActionTool(BaseTool):
         if errors := check.errors(arguments) or _misused(arguments, needs_people=needs_people):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         exchange.usage.model = self.model_mcp.label
+        pages = arguments.get("pages", [])
         is_few = len(arguments.get("ids", ())) in range(1, _MANY + 1)
-        if not needs_people and (self.annotations.read_only or is_few):
-            proposed = self.propose(exchange, arguments)
-            if proposed.keys:
-                return self.act(exchange, proposed.chosen, by_agent(exchange))
-            return text_result("\n".join(proposed.preview()["lines"]))
-        answer, made = asked.preview_or_change(exchange, self, arguments, how="")
+        if needs_people and len(pages) < self.shows_pages:
+            return self._page_shown(exchange, arguments)
+        if not needs_people and (self.annotations.read_only or (is_few and not pages)):
+            return self._act_at_once(exchange, arguments)
+        if pages and CONFIRM not in arguments:
+            raise confirmations.refused(
+                f"is needed: it comes with the page that the last of pages is for. {action_pages.AGAIN}"
+            )
+        try:
+            answer, made = asked.preview_or_change(exchange, self, arguments, how="")
+        except FormShown as shown:
+            if needs_people and not self.shows_pages:
+                raise ToolError(
+                    "The action answers with a page, which people cannot agree to before it is answered. Nothing was "
+                    "changed. Declare @mcp_django.action(shows_page=True)."
+                ) from None
+            return self._form(exchange, shown)
         if made is not None:
             return made
         return self._shown(arguments, answer) if answer["status"] == "preview" else structured_result(answer)
@@ -321,13 +344,36 @@ class AdminActionTool(BaseTool):
     def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> ProposedAction:
         """Find the rows of the arguments of a call. Raises ToolError and TooSlow."""
         request, conditions, ids = exchange.request, arguments.get("filter"), arguments.get("ids", [])
+        pages = arguments.get("pages", [])
         if not conditions:
             chosen = of_ids(self.model_mcp, self._admin, request, ids)
-            return ProposedAction(self, exchange, chosen, {"ids": sorted(map(str, ids))})
+            return ProposedAction(self, exchange, chosen, {"ids": sorted(map(str, ids))}, pages)
         asked_for = {"model": self.model_mcp.label, "filter": conditions}
         with splitting.explained(Rights.of(self.model_mcp.site, request), asked_for):
             chosen = of_filter(self.model_mcp, self._admin, request, conditions)
-        return ProposedAction(self, exchange, chosen, {"filter": conditions})
+        return ProposedAction(self, exchange, chosen, {"filter": conditions}, pages)
+
+    def _act_at_once(self, exchange: Exchange, arguments: JSON) -> JSON:
+        proposed = self.propose(exchange, arguments)
+        if not proposed.keys:
+            return text_result("\n".join(proposed.preview()["lines"]))
+        try:
+            return self.act(exchange, proposed, by_agent(exchange))
+        except FormShown as shown:
+            return self._form(exchange, shown)
+
+    def _page_shown(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """A page that nobody has to agree to: it is described, and all is rolled back. Raises ToolError."""
+        proposed = cast("ProposedAction", applying.propose(exchange, self, arguments))
+        return self._form(exchange, FormShown(proposed, proposed.page_after(proposed.pages)))
+
+    def _form(self, exchange: Exchange, shown: FormShown) -> JSON:
+        """A page of the action, with the token for the answer to it."""
+        proposed, description = shown.proposed, shown.description
+        if not self.annotations.read_only:
+            bound, state = proposed.arguments, proposed.state_with(description)
+            description = {**description, CONFIRM: confirmations.issue(exchange, [self.name, bound], state)}
+        return text_result(encode(description).decode())
 
     def _shown(self, arguments: JSON, previewed: JSON) -> JSON:
         """The rows in words, and the token that acts on them if there are any."""
@@ -342,43 +388,51 @@ class AdminActionTool(BaseTool):
             lines += previewed["notes"]
         return text_result("\n".join(lines))
 
-    def act(self, exchange: Exchange, chosen: ChosenRows, by: str) -> JSON:
+    def act(self, exchange: Exchange, proposed: ProposedAction, by: str) -> JSON:
         """Run the action on the rows, in a transaction on its database and on the others that are written to.
 
-        ``by`` says in the history who did.
+        ``by`` says in the history who did. Raises FormShown where it answers with a page that nobody has answered.
         """
         admin, request = self._admin, exchange.request
         function = self._function_for(request)
-        if function is None:
+        rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
+        if function is None or rights is None:
             raise ToolError("You may not do this. Nothing was changed.")
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
-        message = f"{self.get_title()}: {by}"
+        message, chosen = f"{self.get_title()}: {by}", proposed.chosen
         history = History(admin, request, alias, message, is_kept=not self.annotations.read_only)
-        response: Any = None
+        browser: Any = None
         texts: RowTexts | None = None
         try:
             # An action that fails half-way must not leave half of its work behind.
             with ExitStack() as transactions:
                 # The database of the action commits last.
-                for name in dict.fromkeys([alias, *history.databases]):
+                # What pages before the last one write is rolled back, in whichever database it is.
+                others = _databases() if proposed.pages else ()
+                for name in dict.fromkeys([alias, *others, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 # Called before whatever the project wants to do after the commit, which may fail.
                 transaction.on_commit(partial(self._note_done, exchange), using=alias)
-                texts = self._texts(exchange, chosen, alias)
+                texts = RowTexts(rights, chosen.stored(alias), may_change=self.may_change)
                 if not exchange.is_confirmed:
                     exchange.usage.change(self.model_mcp.label, chosen.keys)
-                request.POST = _posted(self.action_name, chosen.keys)
+                run = ActionRun(admin, request, self.action_name, function, chosen, rights, texts, alias)
+                browser = self.browser(run)
                 with connections[alias].execute_wrapper(written), history.watching(chosen), passing_session(request):
-                    response = function(admin, request, chosen.queryset)
-                    _check_has_run(response)
+                    response = browser.run(proposed)
                     about, files = read_response(request, admin, response, self.name)
+                request = browser.request
                 is_taken_back = transaction.get_rollback(using=alias)
                 # An action that says that it failed may have written rows before.
                 if not is_taken_back and (written.has_any or not read_messages(request)[1]):
                     history.write()
-                if texts is not None and not is_taken_back and read_messages(request)[0]:
-                    texts.read()
+                if not is_taken_back and read_messages(request)[0]:
+                    # What a page has said before was read before.
+                    texts.read(anew=bool(proposed.pages))
+        except FormShown:
+            exchange.usage.changed.clear()
+            raise
         except (PermissionDenied, ValidationError, IntegrityError, DataError) as error:
             if exchange.usage.is_done:
                 raise RuntimeError("what should happen after the commit has failed") from error
@@ -394,8 +448,8 @@ class AdminActionTool(BaseTool):
                 "call. A person can run it in the admin. Nothing was changed."
             ) from None
         finally:
-            if isinstance(response, HttpResponseBase):
-                close_resources(response)
+            if browser is not None:
+                browser.close()
         said, has_failed = read_messages(request)
         said = _without_texts(texts, said)
         if is_taken_back:
@@ -412,25 +466,12 @@ class AdminActionTool(BaseTool):
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
 
-    def _texts(self, exchange: Exchange, chosen: ChosenRows, alias: str) -> RowTexts | None:
-        """The texts of the rows of an action, which its messages may hold; None for a model that is not shown."""
-        rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
-        return None if rights is None else RowTexts(rights, chosen.stored(alias), may_change=self.may_change)
-
     def _note_done(self, exchange: Exchange) -> None:
         exchange.usage.is_done = self.may_change
 
 
 def _without_texts(texts: RowTexts | None, lines: list[str]) -> list[str]:
     return lines if texts is None else texts.named(lines)
-
-
-def _check_has_run(response: Any) -> None:
-    """Raises ToolError where the action is a coroutine or a generator, of which Django's admin runs no line."""
-    if isawaitable(response) or isgenerator(response) or isasyncgen(response):
-        if iscoroutine(response):
-            response.close()
-        raise ToolError("The admin runs no line of this action: it is a coroutine or a generator. Nothing was changed.")
 
 
 def _detail_of(error: Exception) -> str:
@@ -444,15 +485,12 @@ def _misused(arguments: JSON, *, needs_people: bool) -> list[FieldError]:
     """The errors of arguments that do not go together."""
     if ("ids" in arguments) == bool(arguments.get("filter")):
         return [field_error("ids", "give either ids or a filter that is not empty.")]
-    if not needs_people and CONFIRM in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
+    takes_confirm = needs_people or "pages" in arguments
+    if not takes_confirm and CONFIRM in arguments and len(arguments.get("ids", ())) in range(1, _MANY + 1):
         return [field_error(CONFIRM, f"goes with a filter, or with more than {_MANY} ids: fewer need none.")]
     return []
 
 
-def _posted(action_name: str, ids: list[Any]) -> Any:
-    """The form data that the changelist would have posted, which some actions read."""
-    posted = QueryDict(mutable=True)
-    posted["action"] = action_name
-    posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
-    freeze(posted)
-    return posted
+def _databases() -> Iterator[str]:
+    """The databases to which models are written."""
+    return (router.db_for_write(model) for model in apps.get_models())

@@ -59,10 +59,11 @@ class RowTexts:
         self._before = fetch_instances(rows) if may_change else []
         self._names: Mapping[str, str] | None = None
 
-    def read(self) -> Mapping[str, str]:
-        """Read the rows again, once. A transaction that has changed them may still be open."""
-        if self._names is None:
-            self._names = hidden_names_of(self._rights, [*self._before, *fetch_instances(self._rows.all())])
+    def read(self, *, anew: bool = False) -> Mapping[str, str]:
+        """Read the rows again, once or ``anew``. A transaction that has changed them may still be open."""
+        if self._names is None or anew:
+            found = hidden_names_of(self._rights, [*self._before, *fetch_instances(self._rows.all())])
+            self._names = {**(self._names or {}), **found}
         return self._names
 
     def named(self, lines: Sequence[str]) -> list[str]:

@@ -131,9 +131,7 @@ def read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> dic
                 text = "ends where a page has cut it: get_record gives it whole."
                 raise InvalidQuery.one(f"{place}.{name}", text, value)
             try:
-                rights = form.rights.rights
-                found[name] = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
-                _check_visible(one, found[name])
+                found[name] = read_value(one, value, form.rights.rights)
             except ValidationError as error:
                 raise InvalidQuery.one(f"{place}.{name}", f"{'; '.join(error.messages)}.", value) from None
     for name, currency in currencies.items():
@@ -184,6 +182,13 @@ def _is_cut(form: WritableForm, name: str, value: Any) -> bool:
     shown = shown_values.shown(column, getattr(row, column.attname))
     whole = shown if isinstance(shown, str) else encode(shown).decode()
     return whole != value and whole.startswith(value.removesuffix("…"))
+
+
+def read_value(one: WritableField, value: Any, rights: Rights) -> Any:
+    """A value as the form would show it. Raises ValidationError, also for a row that the agent cannot see."""
+    found = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
+    _check_visible(one, found)
+    return found
 
 
 def _read_links(one: WritableField, value: Any, rights: Rights) -> list[Any]:
@@ -346,9 +351,9 @@ def write_inline(data: FormData, inline: Inline, given: Iterable[GivenForm]) -> 
 def write_form(
     data: FormData, form: Any, names: Iterable[str], given: Mapping[str, Any], known: Collection[str] = ()
 ) -> None:
-    """What a browser would send of a form with the given values. Raises ToolError.
+    """Write these fields of a form as a browser sends them: with the given values, and others as they stand.
 
-    ``known``: the names of the fields that the agent may be told.
+    ``known``: the names of the fields that the agent may be told. Raises ToolError.
     """
     for name in names:
         bound = form[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from html.parser import HTMLParser
 from typing import Any
 
 from django import forms
@@ -18,6 +17,7 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from mcp_django.bridge.writes.exact_forms import moments_in_utc
+from mcp_django.bridge.writes.markup import Control, Page
 from mcp_django.core.compat.requests import freeze
 
 #: The methods of a widget that a project may override so that only the rendered widget tells what a browser sends.
@@ -107,12 +107,22 @@ class FormData:
 
     def _write_rendered(self, widget: Any, name: str, value: Any) -> None:
         html = widget.render(name, value, attrs={"id": f"id_{name}"})
-        inputs = Inputs(html)
-        if name in inputs.without_options or ("<script" in html and name in inputs.empty_areas):
-            # A script fills it before anyone sees it.
-            inputs.values[name] = [str(one) for one in _each(value) if one is not None]
-        for sent, values in inputs.values.items():
-            self.add(sent, *values)
+        [form] = Page(f"<form>{html}</form>").forms
+        values, control = form.values, form.controls.get(name)
+        if control is not None and _is_filled_by_script(control, html):
+            values[name] = [str(one) for one in _each(value) if one is not None]
+        for sent, each in values.items():
+            self.add(sent, *each)
+
+
+def _is_filled_by_script(control: Control, html: str) -> bool:
+    """Whether a script fills it before anyone sees it."""
+    match control.kind:
+        case "select":
+            return not control.options
+        case "textarea":
+            return "<script" in html and control.sent == [""]
+    return False
 
 
 def _each(value: Any) -> Iterable[Any]:
@@ -161,77 +171,3 @@ def _is_known(cls: type[Any]) -> bool:
 
 def _has_seconds(value: Any) -> bool:
     return bool(getattr(value, "second", 0) or getattr(value, "microsecond", 0))
-
-
-class Inputs(HTMLParser):
-    """What a browser sends of some HTML that nobody has touched."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.values: dict[str, list[str]] = {}
-        #: Names of selects in which there is nothing to choose, and of empty textareas.
-        self.without_options: set[str] = set()
-        self.empty_areas: set[str] = set()
-        self._select: dict[str, Any] | None = None
-        self._text: tuple[str, list[str]] | None = None
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
-        name = found.get("name", "")
-        match tag:
-            case "input" if name and "disabled" not in found:
-                self._input(name, found)
-            case "textarea" if name and "disabled" not in found:
-                self._text = name, []
-            case "select":
-                self._select = {
-                    "name": name if "disabled" not in found else "",
-                    "options": [],
-                    "all": "multiple" in found,
-                }
-            case "option" if self._select is not None:
-                if "disabled" not in found:
-                    self._select["options"].append((found.get("value"), "selected" in found, []))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "textarea" and self._text is not None:
-            name, parts = self._text
-            text = "".join(parts).removeprefix("\n")
-            self._add(name, text)
-            if not text:
-                self.empty_areas.add(name)
-            self._text = None
-        elif tag == "select" and self._select is not None:
-            self._end_select(self._select)
-            self._select = None
-
-    def handle_data(self, data: str) -> None:
-        if self._text is not None:
-            self._text[1].append(data)
-        elif self._select is not None and self._select["options"]:
-            self._select["options"][-1][2].append(data)
-
-    def _input(self, name: str, found: Mapping[str, str]) -> None:
-        match found.get("type", "text").lower():
-            case "submit" | "button" | "image" | "reset" | "file":
-                return
-            case "checkbox" | "radio":
-                if "checked" in found:
-                    self._add(name, found.get("value", "on"))
-            case _:
-                self._add(name, found.get("value", ""))
-
-    def _end_select(self, select: Mapping[str, Any]) -> None:
-        options = [(value if value is not None else "".join(text).strip(), on) for value, on, text in select["options"]]
-        if select["name"] and not options:
-            self.without_options.add(select["name"])
-        chosen = [value for value, on in options if on]
-        if not chosen and not select["all"]:
-            chosen = [value for value, _ in options[:1]]
-        for value in chosen if select["all"] else chosen[-1:]:
-            if select["name"]:
-                self._add(select["name"], value)
-
-    def _add(self, name: str, value: str) -> None:
-        self.values.setdefault(name, []).append(value)

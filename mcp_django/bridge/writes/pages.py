@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.admin import ModelAdmin
 from django.db import router, transaction
 from django.http import Http404
-from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
 
 from mcp_django.bridge.writes.access import HOOKS
 from mcp_django.bridge.writes.form_data import FormData
@@ -207,13 +207,23 @@ def page_path(admin: ModelAdmin[Any], page: str, *keys: Any) -> str | None:
 
 def request_for(admin: ModelAdmin[Any], request: MCPRequest, method: str, page: str, *keys: Any) -> MCPRequest:
     """A request of the same caller as a browser makes it to a page of the admin."""
+    return request_at(request, method, page_path(admin, page, *keys))
+
+
+def request_at(request: MCPRequest, method: str, path: str | None, query: str = "") -> MCPRequest:
+    """The same for a path, which is that of the given request where it is None."""
     made = request.copy().for_principal(request.mcp.principal)
     made.mcp, made.method = request.mcp, method
-    made.META = {**made.META, "REQUEST_METHOD": method, "QUERY_STRING": ""}
-    path = page_path(admin, page, *keys)
+    made.META = {**made.META, "REQUEST_METHOD": method, "QUERY_STRING": query}
     if path is not None:
-        made.path = made.path_info = path
+        made.path = path
+        made.path_info = below_prefix(path)
         with suppress(Resolver404):
-            made.resolver_match = resolve(path)
+            made.resolver_match = resolve(made.path_info)
     without_csrf(made)
     return made
+
+
+def below_prefix(path: str) -> str:
+    """The path as URLs are resolved: without the one below which the project is mounted."""
+    return f"/{path.removeprefix(get_script_prefix())}"

@@ -83,6 +83,9 @@ class Schema:
         known = _names_alone_allowed(error)
         for name in error.instance if known else ():
             if name not in known:
+                if not path and self.schema.get("properties", {}).get(f"{name}s", {}).get("type") == "array":
+                    yield self._takes_list(f"{name}s", error.instance[name])
+                    continue
                 text = unknown_name("argument", name, known, self.synonyms.get(name.lower(), ""))
                 yield field_error(".".join([*path, name[:RECEIVED_CHARS]]), text, error.instance[name])
         if not known:
@@ -104,10 +107,13 @@ class Schema:
         for name in missing:
             one = name.removesuffix("s")
             if one != name and one in error.instance:
-                listed = json.dumps([str(error.instance[one])[:RECEIVED_CHARS]], ensure_ascii=False)
-                text = f'takes a list: "{name}": {listed}'
-                return field_error(name, f"{self.owner} {text}" if self.owner else text, error.instance[one])
+                return self._takes_list(name, error.instance[one])
         return None
+
+    def _takes_list(self, name: str, given: Any) -> FieldError:
+        listed = json.dumps([str(given)[:RECEIVED_CHARS]], ensure_ascii=False)
+        text = f'takes a list: "{name}": {listed}'
+        return field_error(name, f"{self.owner} {text}" if self.owner else text, given)
 
     # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
     # know only texts, so a number arrives as its digits. Some clients send an object or a list as the text of its JSON.

@@ -68,7 +68,7 @@ def open_object(description: str, **limits: int) -> JSON:
 
 
 def with_texts(schema: JSON) -> JSON:
-    """The schema of arguments in which each open object may also be the text of its JSON.
+    """The schema of arguments in which each open object, and a list that holds some, may also be the text of its JSON.
 
     Some clients close every object, or leave out what the provider's strict mode cannot have. A text they leave.
     """
@@ -76,11 +76,19 @@ def with_texts(schema: JSON) -> JSON:
 
 
 def _or_text(schema: JSON) -> JSON:
-    if schema.get("type") != "object" or not schema.get("additionalProperties"):
+    if not _is_open(schema):
         return schema
     described: JSON = {name: schema[name] for name in ("title", "description", "default") if name in schema}
     rest = {name: value for name, value in schema.items() if name not in described}
     return {"anyOf": [rest, {"type": "string", "description": "The same as JSON."}], **described}
+
+
+def _is_open(schema: JSON) -> bool:
+    """Whether it is an object with any members, or holds one."""
+    if schema.get("type") == "array":
+        return isinstance(schema.get("items"), dict) and _is_open(schema["items"])
+    is_open = bool(schema.get("type") == "object" and schema.get("additionalProperties"))
+    return is_open or any(isinstance(one, dict) and _is_open(one) for one in schema.get("properties", {}).values())
 
 
 def under_result(schema: JSON) -> JSON:

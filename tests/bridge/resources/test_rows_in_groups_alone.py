@@ -179,7 +179,7 @@ def test_finding_rows_by_the_filter_of_an_action(root: DirectPeer, declared: Dec
     refused = root.call(CANCEL, filter={"id": 1})
 
     assert "single rows of flights.flight are not shown" in refused["content"][0]["text"]
-    assert set(listed(root, CANCEL)["inputSchema"]["properties"]) == {"ids", "confirm"}
+    assert set(listed(root, CANCEL)["inputSchema"]["properties"]) == {"ids", "pages", "confirm"}
 
 
 def test_reading_a_row_by_the_serializer_of_another(root: DirectPeer, declared: Declared) -> None:

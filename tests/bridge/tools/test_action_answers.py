@@ -208,7 +208,7 @@ def test_a_redirect_to_a_page_of_a_model_is_a_success(run: Any) -> None:
     pages = {
         "1/change/": f"{CHANGELIST}1/change/",
         "": CHANGELIST, ".": CHANGELIST, "?status=cancelled": CHANGELIST, None: CHANGELIST, "{path}": CHANGELIST,
-        "http://localhost{path}?q=1": CHANGELIST, "/admin/flights/flight/": CHANGELIST,
+        "http://localhost{path}?q=1": f"{CHANGELIST}?q=1", "/admin/flights/flight/": CHANGELIST,
         "/admin/flights/flight/?q=1": f"{CHANGELIST}?q=1", "../airline/": "http://localhost/admin/flights/airline/",
         history: history,
     }  # fmt: skip

@@ -96,7 +96,7 @@ def test_a_read_only_action_runs_at_once(root: DirectPeer) -> None:
     assert said["text"].startswith("attached: flights.csv, text/csv, 3 lines")
     assert file["resource"]["text"].count("JFK") == 2
     assert text_of(root.call(EXPORT, filter={"id": 99})).startswith("0 rows of flights.flight match the filter.")
-    assert list(listed(root, EXPORT)["inputSchema"]["properties"]) == ["ids", "filter"]
+    assert list(listed(root, EXPORT)["inputSchema"]["properties"]) == ["ids", "filter", "pages"]
 
 
 def test_exactly_one_of_ids_and_filter(root: DirectPeer) -> None:
@@ -402,7 +402,7 @@ def test_isolating_a_row_below_the_smallest_group(root: DirectPeer, declared: De
     assert "single rows" in refusal(root.call(EXPORT, filter={"id": 1}))
     assert text_of(root.call(CANCEL, ids=[1])) == "1 flight was marked as cancelled."
     # More than a few ids need a token.
-    assert list(listed(root, CANCEL)["inputSchema"]["properties"]) == ["ids", "confirm"]
+    assert list(listed(root, CANCEL)["inputSchema"]["properties"]) == ["ids", "pages", "confirm"]
 
 
 def test_isolating_a_row_of_another_model_by_the_rows_that_point_to_it(root: DirectPeer, declared: Declared) -> None:

@@ -65,6 +65,20 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
                     "additionalProperties": True,
                     "description": "Instead of ids, as in find_records. Shows the rows first.",
                 },
+                "pages": {
+                    "type": "array",
+                    "maxItems": 6,
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "values": {"type": "object", "additionalProperties": True},
+                            "button": {"type": "string"},
+                        },
+                        "additionalProperties": False,
+                    },
+                    "description": "Where the answer is a form: what to send, as "
+                    '{"values": {field: value}}, page by page.',
+                },
                 "confirm": {
                     "type": "string", "maxLength": 60,
                     "description": "The token given with these rows.",

@@ -40,7 +40,7 @@ def test_every_example_gives_an_answer(users: Users, delayed: None) -> None:
 
 
 def test_an_action_by_a_filter_is_confirmed_as_its_page_shows(users: Users, flights: Any) -> None:
-    first, second = (json.loads(block) for block in blocks("docs/actions.md", "json"))
+    first, second, *_ = (json.loads(block) for block in blocks("docs/actions.md", "json"))
     switch_on(first["tool"])
     agent = DirectPeer(users.admin, "read", "actions")
 

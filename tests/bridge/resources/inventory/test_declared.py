@@ -143,7 +143,7 @@ def test_a_tool_is_told_with_what_it_needs_and_does() -> None:
     assert tools["flights_flight_mark_cancelled"] == {
         "kind": "action of flights.flight",
         "description": "Mark selected flights as cancelled. Acts on flights.flight rows, by ids or filter.",
-        "arguments": ["ids", "filter", "confirm"],
+        "arguments": ["ids", "filter", "pages", "confirm"],
         "scope": "actions",
         "permissions": ["change"],
         "read_only": False,
@@ -151,9 +151,10 @@ def test_a_tool_is_told_with_what_it_needs_and_does() -> None:
         "idempotent": False,
         "open_world": False,
         "task": False,
+        "consent": "preview",
         "starts": "off",
     }
-    assert 300 < cost < 800
+    assert 300 < cost < 1_100
     assert tools["flights_flight_export_as_csv"]["permissions"] == ["view"]
     assert tools["delay_statistics"]["kind"] == "function"
     assert tools["delay_statistics"]["permissions"] == ["flights.view_flight"]

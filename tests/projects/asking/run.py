@@ -1,0 +1,147 @@
+"""Drives the actions of packages that ask with a page: ``python -m tests.projects.asking.run [--write]``.
+
+Each action of the ModelAdmin is called by an agent, in a transaction that is rolled back. ``asking.table.txt`` says for
+each which package it is of, what its pages ask, and how it ended: driven, or the reason why it was not. The run fails
+where that is no longer so, and where a hidden column shows anywhere but in a file that an action makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import warnings
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).parent.parent / "asking.table.txt"
+CANARY = "sk-canary"
+_CSV = {"name": "states.csv", "base64": b64encode(b"name,state\nball,gone\n").decode()}
+#: Package → action → the answers to its pages.
+CASES: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]] = {
+    "Django": {"delete_selected": [{}]},
+    "django-admin-action-forms": {"set_state": [{"values": {"state": "is gone"}}], "confirm_only": [{}]},
+    "django-admin-action-tools": {
+        "tool_confirmed": [{}],
+        "tool_form": [{"values": {"state": "gone"}}, {"button": "_confirm_action"}],
+    },
+    "django-admin-form-action": {"form_action": [{"values": {"state": "gone"}}]},
+    "django-admin-wizard": {"Wizard": [{"values": {"state": "gone"}}]},
+    "django-adminactions": {
+        "mass_update": [{"values": {"chk_id_state": True, "state": "gone"}}],
+        "export_as_csv": [{}],
+        "export_as_xls": [{}],
+        "export_as_fixture": [{}],
+        "export_delete_tree": [{}],
+        "byrows_update": [{"values": {"form-0-state": "gone"}}],
+        "bulk_update": [
+            {"values": {"_file": _CSV, "fld-index_field": ["name"], "fld-name": "name", "fld-state": "state"}}
+        ],
+        "find_duplicates_action": [{"values": {"state": True}}],
+        "graph_queryset": [{"values": {"axes_x": "state"}}],
+        "merge": [{"button": "preview"}, {}],
+    },
+    "django-class-based-admin-actions": {"gone": [{}], "changed": [{"values": {"state": "gone"}}]},
+    "django-import-export": {"export_admin_action": [{"values": {"format": "csv"}}]},
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--write", action="store_true", help="write the table anew")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # Those of the packages.
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PROJECT_FOLDER"] = folder
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.projects.asking.settings"
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", run_syncdb=True, verbosity=0)
+        lines = list(_lines())
+    if options.write:
+        TABLE.write_text("".join(f"{line}\n" for line in lines))
+    known = TABLE.read_text().splitlines()
+    wrong = [
+        *(f"new: {one}" for one in lines if one not in known),
+        *(f"gone: {one}" for one in known if one not in lines),
+    ]
+    leaks = [line for line in lines if line.startswith("LEAK")]
+    print(
+        "\n".join([*wrong, *leaks, f"asking: {len(lines)} actions, {len(wrong) + len(leaks)} that are wrong"]),
+        flush=True,
+    )
+    return 1 if wrong or leaks else 0
+
+
+def _lines() -> Iterator[str]:
+    from django.contrib.auth.models import User
+    from django.db import transaction
+
+    from mcp_django import site
+    from mcp_django.models import Tool
+    from tests.projects.asking.desk.models import Item, Owner
+    from tests.support.asking import DirectPeer
+
+    agent = DirectPeer(User.objects.create_superuser("root"), "read", "actions", "write")
+    owner = Owner.objects.create(name="ann")
+    for name in ("ball", "kite"):
+        Item.objects.create(name=name, owner=owner, api_key=f"{CANARY}-{name}")
+    names = {name.removeprefix("desk_item_") for name in site.tools if name.startswith("desk_item_")}
+    listed = {name for actions in CASES.values() for name in actions}
+    yield from (f"no case for {name}" for name in sorted(names ^ listed))
+    for package, actions in CASES.items():
+        for name, pages in actions.items():
+            Tool.objects.update_or_create(site="mcp", name=f"desk_item_{name}", defaults={"enabled": True})
+            with transaction.atomic():
+                told = " → ".join(_driven(agent, f"desk_item_{name}", pages))
+                transaction.set_rollback(True)
+            yield f"{package} {version(package)}: {name}: {told}"
+
+
+def _driven(agent: Any, tool: str, pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What each page asks, and how it ended."""
+    token: Mapping[str, str] = {}
+    before = _rows()
+    for number in range(len(pages) + 1):
+        sent = {"pages": list(pages[:number])} if number else {}
+        result = agent.call(tool, ids=["1", "2"], **sent, **token)
+        text = result["content"][0]["text"]
+        shown: Mapping[str, Any] = json.loads(text) if text.startswith("{") else {}
+        if CANARY in text or "api_key" in text:
+            yield "LEAK"
+        if shown.get("status") != "form":
+            yield f"refused: {shown or text}" if result["isError"] else f"driven: {_outcome(before, result)}"
+            return
+        token = {"confirm": shown["confirm"]}
+        if before != _rows():
+            yield "NOT ROLLED BACK"
+        yield f"asks {', '.join([*shown.get('fields', {}), *shown.get('buttons', {})]) or 'nothing'}"
+
+
+def _rows() -> list[Any]:
+    from tests.projects.asking.desk.models import Item
+
+    return list(Item.objects.order_by("pk").values_list("pk", "name", "state", "price", "owner", "api_key"))
+
+
+def _outcome(before: Sequence[Any], result: Any) -> str:
+    after = {row[0]: row for row in _rows()}
+    changed = sum(row[0] in after and after[row[0]] != row for row in before)
+    deleted = sum(row[0] not in after for row in before)
+    written = {"changed": changed, "deleted": deleted}
+    found = [f"{count} {word}" for word, count in written.items() if count]
+    for file in (block["resource"] for block in result["content"] if block["type"] == "resource"):
+        has_hidden = CANARY in file.get("text", "") or CANARY.encode() in b64decode(file.get("blob", ""))
+        found.append("a file with the hidden column" if has_hidden else "a file")
+    return ", ".join(found) or "nothing changed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
