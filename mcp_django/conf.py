@@ -186,6 +186,9 @@ class Conf:
     #: 1,000, which are one transaction.
     MAX_BULK_ROWS: int = 200
 
+    #: For how many days what agents changed [can be undone](changes.md#undo), and is kept for that. `0`: nothing.
+    UNDO_DAYS: int = 7
+
     # Uploads.
     #: The longest file that a client may [upload](uploads.md#uploads). `0`: none.
     MAX_UPLOAD_BYTES: int = 100_000_000

@@ -4,7 +4,7 @@ It imports conf, and for validators exchange (the scopes), protocol (the rules f
 """
 
 from mcp_django.models.calls import Call
-from mcp_django.models.changes import Change, Decision, DueRun, change_waits
+from mcp_django.models.changes import Change, ChangedRow, Decision, DueRun, change_waits
 from mcp_django.models.grants import Grant
 from mcp_django.models.lendings import Lending
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
@@ -29,6 +29,7 @@ __all__ = [
     "Call",
     "CallStream",
     "Change",
+    "ChangedRow",
     "Decision",
     "DueRun",
     "Grant",

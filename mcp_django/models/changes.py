@@ -94,6 +94,10 @@ class Change(models.Model):
     note = models.TextField(_("note"), blank=True, editable=False)
     #: The answer to the agent, as JSON.
     result = models.TextField(blank=True, editable=False)
+    #: The keys of the changes that it undoes.
+    undoes = models.JSONField(default=list, editable=False)
+    #: Until when it can be undone; None where it cannot.
+    undo_until = models.DateTimeField(_("can be undone until"), null=True, editable=False)
     #: When people were written to about it.
     told_at = models.DateTimeField(null=True, editable=False)
     #: Names the run that writes it, which nobody waits for after the end of the lease.
@@ -115,6 +119,31 @@ class Change(models.Model):
 
     def __str__(self) -> str:
         return " ".join(filter(None, [self.get_operation_display() or self.tool, self.model]))
+
+
+class ChangedRow(models.Model):
+    """What a change has changed of one record, as long as it can be undone.
+
+    It holds nothing that its agent may not read.
+    """
+
+    change = models.ForeignKey(Change, models.CASCADE, related_name="changed_rows", editable=False)
+    model = models.CharField(_("model"), max_length=200, editable=False)
+    #: The primary key, as a text.
+    key = models.CharField(_("record"), max_length=255, editable=False)
+    operation = models.CharField(_("operation"), max_length=6, choices=Change.Operation.choices, editable=False)
+    #: What differs, as JSON: see ``bridge.writes.kept_rows``.
+    kept = models.TextField(editable=False)
+
+    class Meta:
+        verbose_name = _("changed record")
+        verbose_name_plural = _("changed records")
+        default_permissions = ()
+        ordering = ["pk"]
+        indexes = [models.Index(fields=["model", "key"], name="mcp_django_changed_row")]
+
+    def __str__(self) -> str:
+        return f"{self.get_operation_display()} {self.model} {self.key}"
 
 
 class Decision(models.Model):

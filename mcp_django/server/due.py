@@ -106,6 +106,11 @@ def _is_made(change: Change) -> bool:
     return True
 
 
+@due("records of changes that can be undone no more")
+def forget_kept() -> int:
+    return change_rows.forget_kept()
+
+
 # Mails.
 
 

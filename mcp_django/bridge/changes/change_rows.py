@@ -27,7 +27,7 @@ from mcp_django.core.events.transaction import note
 from mcp_django.core.middleware_policy import withheld_of
 from mcp_django.exchange.questions import digest
 from mcp_django.exchange.requests import AUTHORIZATION, COOKIE
-from mcp_django.models import Change, change_waits
+from mcp_django.models import Change, ChangedRow, change_waits
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -145,7 +145,7 @@ def planned(
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=exchange.client.name,
         kind=proposed.kind, tool=tool.name, operation=proposed.operation, model=proposed.label,
-        using=proposed.using, keys=_texts(proposed.keys), rows=proposed.row_count,
+        using=proposed.using, keys=_texts(proposed.keys), rows=proposed.row_count, undoes=list(proposed.undone),
         arguments=encode(about).decode() if waits else "", arguments_digest=digest(about),
         summary=summaries.kept(lines, has_values=waits),
         reason=reason_of(tool, arguments),
@@ -230,6 +230,26 @@ def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
     Change.objects.using(alias()).filter(pk=change.pk, run=change.run).update(
         **values, expires_at=timezone.now() + _KEPT
     )
+
+
+def keep_for_undo(change: Change, proposed: Proposed) -> None:
+    """Keep what was changed of each record, while it can be undone: in the transaction of the rows, if it is there."""
+    days = get_conf().UNDO_DAYS
+    kept = proposed.kept if days else ()
+    if not kept:
+        return
+    rows = [ChangedRow(change=change, model=one.model, key=one.key, operation=one.operation, kept=one.text)
+            for one in kept]  # fmt: skip
+    ChangedRow.objects.using(alias()).bulk_create(rows, batch_size=_AT_ONCE)
+    change.undo_until = timezone.now() + timedelta(days=days)
+    Change.objects.using(alias()).filter(pk=change.pk).update(undo_until=change.undo_until)
+
+
+def forget_kept() -> int:
+    """Delete what was kept of changes that cannot be undone any more. Returns the number of rows."""
+    late = ChangedRow.objects.using(alias()).filter(change__undo_until__lte=timezone.now())
+    keys = list(late.values_list("pk", flat=True)[:_AT_ONCE])
+    return ChangedRow.objects.using(alias()).filter(pk__in=keys).delete()[0] if keys else 0
 
 
 def give_up(change: Change, note: str, *, is_kept: bool) -> None:

@@ -90,11 +90,11 @@ def _lines(effect: Effect, rights: ModelRights | None, name: str) -> list[tuple[
 def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]:
     """Those of the effects that the viewer may see, with the rights that tell them, and how much is hidden.
 
-    The first one is about the record itself. A hidden value counts as one, and so does a row without values, and a
+    Rows of inlines follow their record. A hidden value counts as one, and so does a row without values, and a
     number of rows.
     """
     found: list[Told] = []
-    hidden = 0
+    hidden, main = 0, effects[0]
     # Rows on which something is run may be a thousand, and are looked up together.
     on = [effect for effect in effects if effect.change == "on"]
     seen = {label: _visible(viewer, label, [one.key for one in on if one.model == label]) for label in _labels(on)}
@@ -108,7 +108,9 @@ def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]
             hidden += effect.key not in keys
             found += [(effect, rights)] if effect.key in keys else []
             continue
-        rights = rights_on(viewer, effect, effects[0])
+        if not effect.inline:
+            main = effect
+        rights = rights_on(viewer, effect, main)
         if rights is None:
             hidden += max(1, len(effect.diff))
             continue

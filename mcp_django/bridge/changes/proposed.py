@@ -27,6 +27,23 @@ FEW = 20
 ANSWER = "_answer"
 
 
+class Kept(Protocol):
+    """What a change has done to one record."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def operation(self) -> str: ...
+
+    @property
+    def text(self) -> str:
+        """What differs, as JSON."""
+
+
 class Proposed(ABC):
     """A change that was read and allowed. Nothing of it is written before ``apply``."""
 
@@ -103,6 +120,16 @@ class Proposed(ABC):
     @abstractmethod
     def summary(self, *, values: bool) -> Sequence[Line]:
         """What it does in words, for the user of its agent. Without ``values``, the rows alone."""
+
+    @property
+    def undone(self) -> Sequence[str]:
+        """The keys of the changes that it undoes."""
+        return ()
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What it has done to each record, once it is applied, as it is kept for undoing it. Empty: it cannot be."""
+        return ()
 
     @abstractmethod
     def apply(self, by: str) -> JSON:

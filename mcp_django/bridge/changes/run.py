@@ -56,6 +56,7 @@ class Run:
         #: The answer for the agent, set once all is written and the transaction may be committed.
         self._result: JSON | None = None
         self._keys: Sequence[Any] = ()
+        self._proposed: Proposed | None = None
         #: Whether it was committed for certain.
         self._is_committed = False
         #: Whether what is not in one transaction has begun.
@@ -80,7 +81,9 @@ class Run:
             transaction.on_commit(self._commit, using=alias)
             if is_one:
                 change_rows.mark_applied(claimed)
-            _lock(apps.get_model(claimed.model), alias, change_rows.keys_of(claimed), waits=claimed.rows <= FEW)
+            if claimed.model:
+                keys = change_rows.keys_of(claimed)
+                _lock(apps.get_model(claimed.model), alias, keys, waits=claimed.rows <= FEW)
             proposed = self._check()
             if proposed.counts_writes:
                 throttles.admit_writes(exchange, proposed.row_count)
@@ -89,8 +92,9 @@ class Run:
             if claimed.operation == "create":
                 exchange.usage.change(claimed.model, proposed.keys)
             self._result, self._keys = result, proposed.keys or change_rows.keys_of(claimed)
+            self._proposed = proposed
             if is_one:
-                change_rows.keep_result(claimed, self._keys, result)
+                self._keep()
         exchange.usage.is_done = True
         if not is_one:
             self._write_down()
@@ -119,6 +123,11 @@ class Run:
     def _write_down(self) -> None:
         """Record the result afterwards, where it is not in the transaction of the rows."""
         change_rows.mark_applied(self._change)
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._proposed is not None:
+            change_rows.keep_for_undo(self._change, self._proposed)
         change_rows.keep_result(self._change, self._keys, self._result or {})
 
     def _settled(self, error: BaseException) -> JSON | None:

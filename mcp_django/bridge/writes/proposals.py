@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -24,9 +24,10 @@ from mcp_django.bridge.resources.reading import rows
 from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.tools.row_texts import names_of
 from mcp_django.bridge.uploads.files import StoredUpload
-from mcp_django.bridge.writes import access, diffs, filling, guesses, states
+from mcp_django.bridge.writes import access, diffs, filling, guesses, kept_rows, states
 from mcp_django.bridge.writes.deletions import Deletion
 from mcp_django.bridge.writes.form_errors import said_by
+from mcp_django.bridge.writes.kept_rows import Kept
 from mcp_django.bridge.writes.opening import GivenRow, Opened, open_and_read
 from mcp_django.bridge.writes.sending import RowSender, SentRow, send_opened
 from mcp_django.bridge.writes.twin import ViewRun
@@ -73,6 +74,8 @@ class Proposal(Proposed):
 
     def __post_init__(self) -> None:
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
+        #: What is stored, once it is applied.
+        self._after: State | None = None
 
     @property
     def given(self) -> Given:
@@ -261,6 +264,7 @@ class Proposal(Proposed):
     def apply(self, by: str) -> JSON:
         """Write it. Raises ToolError with what is wrong, and then nothing was written."""
         row, after = self._save(ViewRun(writes=True, by=by))
+        self._after = after
         obj = row.sent.run.obj
         found: JSON = {
             **self._named(self.key),
@@ -275,6 +279,14 @@ class Proposal(Proposed):
         if self.key is None:
             return {**found, "notes": [*found.get("notes", ()), "The admin has saved no record of this model."]}
         return {**found, "record": uris.record_uri(self.rights.model, self.key)}
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        if self.key is None or self._after is None:
+            return ()
+        diff = diffs.whole_diff_of(self.rights, self.before, self._after, self.given.main)
+        rows = kept_rows.with_deleted(self.diff_of_rows(self._after).values(), self.before, self.inlines)
+        return [Kept(self.label, str(self.key), self.operation, diff, rows)]
 
     def _named(self, key: Any) -> JSON:
         return {"model": self.rights.label, **({} if key is None else {"id": str(key)})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +24,7 @@ from mcp_django.bridge.declared.secrets import gives_rights
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.writes import access, diffs, given_records, guesses, states
+from mcp_django.bridge.writes.kept_rows import Kept
 from mcp_django.bridge.writes.sending import RowSender
 from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.exceptions import FieldError, ToolError, field_error
@@ -85,6 +86,8 @@ class ProposedRecords(Proposed):
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
         self._created: list[Any] = []
         self._new_values: Sequence[NewValues] = ()
+        #: What was written, with its key.
+        self._made: list[tuple[Any, SentRow]] = []
 
     @property
     def keys(self) -> Sequence[Any]:
@@ -268,6 +271,7 @@ class ProposedRecords(Proposed):
                     raise self._refusal(refused) from None
                 continue
             made += 1
+            self._made.append((sent.key, sent))
             self.exchange.progress(number + 1, self.row_count)
             if row.key is None and sent.key is not None:
                 self._created.append(sent.key)
@@ -279,6 +283,21 @@ class ProposedRecords(Proposed):
         if refused:
             found |= {"invalid": [_refused(one) for one in refused[:_REFUSED]], "invalid_count": len(refused)}
         return found
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What differs by what is stored now, which is read at once for all rows."""
+        keys = [key for key, _ in self._made if key is not None]
+        stored = states.read_again(self.rights.model, keys, self.using)
+        named = [one for name in self._names if (one := states.many_to_many(self.rights.model, name)) is not None]
+        links = {one.name: states.linked(one, keys, self.using) for one in named}
+        return [self._kept(str(key), sent, stored[str(key)], links) for key, sent in self._made if str(key) in stored]
+
+    def _kept(self, key: str, sent: SentRow, values: states.Values, links: Mapping[str, Mapping[str, Any]]) -> Kept:
+        after = states.State(values, {name: found.get(key, []) for name, found in links.items()})
+        main = sent.opened.given.main
+        diff = diffs.whole_diff_of(main.form.rights, sent.before, after, main)
+        return Kept(self.label, key, self.operation, diff)
 
 
 def _refused(one: Tried) -> JSON:

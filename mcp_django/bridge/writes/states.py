@@ -12,6 +12,7 @@ from django.db import models, router
 
 from mcp_django.bridge.changes import shown_values
 from mcp_django.bridge.changes.shown_values import model_field
+from mcp_django.bridge.resources.fields.unreadable import fetch_instances
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.values import CLEARED
@@ -132,6 +133,12 @@ def stored(rights: ModelRights, keys: Iterable[Any]) -> dict[str, Values]:
     return dict(stored_columns(model, keys, router.db_for_write(model)))
 
 
+def read_again(model: type[models.Model], keys: Iterable[Any], using: str) -> dict[str, Values]:
+    """The values of these rows as they are now, by their keys."""
+    rows = fetch_instances(model._base_manager.using(using).filter(has_key_in(model, list(keys))))
+    return {str(row.pk): values_of(row) for row in rows}
+
+
 def linked(field: AnyField, keys: Iterable[Any], using: str) -> dict[str, list[str]]:
     """The keys of the rows that are linked to each of these rows by a field, in the order of texts."""
     found: dict[str, list[str]] = {}
@@ -139,6 +146,12 @@ def linked(field: AnyField, keys: Iterable[Any], using: str) -> dict[str, list[s
     for key, other in rows.exclude(**{field.name: None}).order_by().values_list("pk", field.name):
         found.setdefault(str(key), []).append(str(other))
     return {key: sorted(others) for key, others in found.items()}
+
+
+def many_to_many(model: type[models.Model], name: str) -> AnyField | None:
+    """The field of this name that links rows in both directions, if it is one."""
+    found = model_field(model, name)
+    return found if found is not None and found.many_to_many else None
 
 
 def bound_to(rights: ModelRights, found: Mapping[str, Values], names: Iterable[str] = ()) -> JSON:

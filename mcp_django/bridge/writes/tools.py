@@ -23,7 +23,16 @@ from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
-from mcp_django.bridge.writes import access, deletions, descriptions, form_errors, given_records, proposals, records
+from mcp_django.bridge.writes import (
+    access,
+    deletions,
+    descriptions,
+    form_errors,
+    given_records,
+    proposals,
+    records,
+    undo,
+)
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
@@ -243,6 +252,36 @@ class CreateRecords(RecordsTool):
     required = ("model",)
 
 
+class UndoChange(WriteTool):
+    """Takes back what this credential changed: with a preview, as any change."""
+
+    name = "undo_change"
+    title = "Undo changes"
+    description = (
+        "Take back a change that you made, or all since a moment: old values come back, new records are deleted. What "
+        "was changed since stays. Without confirm: a preview, with the token."
+    )
+    annotations = Annotations()
+    about_call: Collection[str] = (CONFIRM, REASON)
+    properties: ClassVar[Mapping[str, JSON]] = {
+        "change": {"type": "string", "description": "Its number."},
+        "since": {"type": "string", "description": "Instead: 2026-01-31T10:00:00+01:00."},
+        "confirm": _CONFIRM, "reason": _REASON,
+    }  # fmt: skip
+
+    def is_available(self, request: MCPRequest) -> bool:
+        writing = (tool for tool in self.site.tools.values() if isinstance(tool, OperationTool))
+        return catalog.may_call_one_of(self.site, request, writing)
+
+    def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if CONFIRM not in arguments:
+            return applying.preview(exchange, self, arguments)
+        return applying.change(exchange, self, arguments)
+
+    def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
+        return undo.propose(exchange, arguments)
+
+
 class _Reading(WriteTool):
     """A tool that reads about writing. It is available where a tool that writes can be called."""
 
@@ -312,5 +351,5 @@ class GetChange(_Reading):
 
 _OPERATIONS: tuple[type[OperationTool], ...] = (CreateRecord, UpdateRecord, DeleteRecord)
 WRITE_TOOLS: tuple[type[WriteTool], ...] = (
-    DescribeForm, PreviewChange, *_OPERATIONS, UpdateRecords, CreateRecords, GetChange,
+    DescribeForm, PreviewChange, *_OPERATIONS, UpdateRecords, CreateRecords, UndoChange, GetChange,
 )  # fmt: skip

@@ -1,0 +1,264 @@
+"""What an agent changed, taken back: the old values where nobody has changed them since, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.utils import timezone
+
+from demo_project.flights.models import Airline, Disruption, Flight
+from mcp_django.models import Change, ChangedRow, Tool
+from tests.bridge.writes.clicking import Browser, approve
+from tests.bridge.writes.conftest import Writer
+from tests.bridge.writes.test_approvals import staff
+from tests.support.data import Users
+from tests.support.declared import Declared
+from tests.support.peers import Message
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+FLIGHT = "flights.flight"
+
+
+@pytest.fixture(autouse=True)
+def _flights(flights: list[Flight]) -> None: ...
+
+
+@pytest.fixture
+def bob(users: Users) -> User:
+    return staff("bob")
+
+
+def update(writer: Writer, key: Any = 1, **values: Any) -> str:
+    return str(writer.confirmed("update_record", model=FLIGHT, id=str(key), values=values)["change"])
+
+
+def undo(writer: Writer, **arguments: Any) -> Message:
+    return writer.confirmed("undo_change", **arguments)
+
+
+def flight(key: int = 1) -> tuple[str, str]:
+    one = Flight.objects.get(pk=key)
+    return one.notes, one.status
+
+
+# One change.
+
+
+@pytest.mark.every_database
+def test_the_old_values_come_back(root: Writer) -> None:
+    before = flight()
+    key = update(root, notes="fog", status="cancelled")
+
+    shown = root.ask("undo_change", change=key)
+    done = root.ask("undo_change", change=key, confirm=shown["confirm"])
+
+    assert shown["records"] == {"restored": 1, "deleted": 0} and shown["undoes"] == [key]
+    diff = {one["field"]: (one["before"], one["after"]) for one in shown["changes"][0]["changes"][0]["diff"]}
+    assert diff == {"notes": ("fog", before[0]), "status": ("cancelled", before[1])}
+    assert done["status"] == "applied" and flight() == before
+    assert Change.objects.get(pk=done["change"]).undoes == [key]
+
+
+@pytest.mark.every_database
+def test_what_somebody_has_changed_since_is_left_alone_field_by_field(root: Writer) -> None:
+    key = update(root, notes="fog", status="cancelled")
+    Flight.objects.filter(pk=1).update(status="delayed")
+
+    done = undo(root, change=key)
+
+    assert flight() == ("note 0", "delayed")
+    assert done["left_alone"] == [{"model": FLIGHT, "id": "1", "field": "status", "why": "changed since"}]
+
+
+def test_where_nothing_is_left_nothing_is_undone(root: Writer) -> None:
+    key = update(root, notes="fog")
+    Flight.objects.filter(pk=1).update(notes="moved")
+
+    assert "nothing to undo: changed since" in root.refused("undo_change", change=key) and flight()[0] == "moved"
+
+
+def test_a_change_between_its_preview_and_its_confirmation_refuses_it(root: Writer) -> None:
+    key = update(root, notes="fog", status="cancelled")
+    confirm = root.ask("undo_change", change=key)["confirm"]
+    Flight.objects.filter(pk=1).update(status="delayed")
+
+    assert "changed since" in root.refused("undo_change", change=key, confirm=confirm)
+    assert flight() == ("fog", "delayed")
+
+
+@pytest.mark.every_database
+def test_a_new_record_is_deleted_once_its_user_agrees(root: Writer) -> None:
+    key = root.confirmed("create_record", model="flights.airline", values={"carrier": "Q1", "name": "One"})["change"]
+    waits = undo(root, change=key)
+
+    assert waits["status"] == "pending" and Airline.objects.filter(carrier="Q1").exists()
+    assert Browser(root.user).apply(waits["change"]) == ["The change was made."]
+    assert not Airline.objects.filter(carrier="Q1").exists()
+
+
+def test_a_new_record_that_somebody_has_changed_since_stays(root: Writer) -> None:
+    key = root.confirmed("create_record", model="flights.airline", values={"carrier": "Q1", "name": "One"})["change"]
+    Airline.objects.filter(carrier="Q1").update(name="Two")
+
+    assert "changed since" in root.refused("undo_change", change=key)
+
+
+@pytest.mark.every_database
+def test_rows_of_inlines_are_added_changed_and_made_again(root: Writer, declared: Declared) -> None:
+    inline = type("Inline", (admin.TabularInline,), {"model": Disruption, "fields": ["kind", "severity"]})
+    declared.admin(Flight, type("Admin", (admin.ModelAdmin,), {"fields": ["notes"], "inlines": [inline]}))
+    kept, gone = (Disruption.objects.create(flight_id=1, kind="weather", severity="minor") for _ in range(2))
+    rows = {
+        "disruptions": [
+            {"pk": str(kept.pk), "severity": "major"},
+            {"pk": str(gone.pk), "delete": True},
+            {"kind": "crew", "severity": "minor"},
+        ]
+    }
+    waits = root.confirmed("update_record", model=FLIGHT, id="1", values={"notes": "fog"}, rows=rows)
+    Browser(root.user).apply(waits["change"])
+    assert sorted(Disruption.objects.values_list("kind", "severity")) == [("crew", "minor"), ("weather", "major")]
+
+    undone = undo(root, change=waits["change"])
+    Browser(root.user).apply(undone["change"])
+
+    assert sorted(Disruption.objects.values_list("kind", "severity")) == [("weather", "minor")] * 2
+    assert Disruption.objects.filter(pk=kept.pk).exists() and flight()[0] == "note 0"
+
+
+def test_an_undo_can_be_undone(root: Writer) -> None:
+    key = update(root, notes="fog")
+    again = undo(root, change=key)["change"]
+
+    undo(root, change=again)
+
+    assert flight()[0] == "fog"
+
+
+# Many.
+
+
+@pytest.mark.every_database
+def test_all_that_the_credential_changed_since_a_moment_is_one_undo(root: Writer) -> None:
+    before = [flight(key) for key in (1, 4)]
+    early = update(root, 4, notes="early")
+    Change.objects.filter(pk=early).update(decided_at=timezone.now() - timedelta(hours=2))
+    for notes in ("one", "two", "three"):
+        update(root, 1, notes=notes)
+    root.confirmed("update_records", model=FLIGHT, ids=["1", "4"], values={"status": "cancelled"})
+
+    done = undo(root, since=(timezone.now() - timedelta(hours=1)).isoformat())
+
+    assert [flight(key) for key in (1, 4)] == [before[0], ("early", before[1][1])]
+    assert (done["count"], len(done["undoes"])) == (2, 4)
+    assert "No change since" in root.refused("undo_change", since=timezone.now().isoformat())
+
+
+def test_what_cannot_be_undone_is_named(root: Writer, declared: Declared) -> None:
+    declared.model(Disruption, consent={"delete": "preview"})
+    one = Disruption.objects.create(flight_id=1, kind="weather", severity="minor")
+    update(root, notes="fog")
+    deleted = root.confirmed("delete_record", model="flights.disruption", ids=[str(one.pk)])["change"]
+
+    shown = root.ask("undo_change", since=(timezone.now() - timedelta(hours=1)).isoformat())
+
+    assert (
+        f"{deleted} (delete flights.disruption) is not undone: what was deleted is not brought back." in shown["notes"]
+    )
+    assert "not brought back" in root.refused("undo_change", change=deleted)
+
+
+@pytest.mark.every_database
+def test_many_records_are_undone_together(root: Writer) -> None:
+    before = dict(Flight.objects.values_list("pk", "notes"))
+    key = root.confirmed("update_records", model=FLIGHT, filter={"origin": "JFK"}, values={"notes": "fog"})["change"]
+
+    undo(root, change=key)
+
+    assert dict(Flight.objects.values_list("pk", "notes")) == before
+
+
+# What it needs.
+
+
+def test_it_never_needs_less_than_what_it_undoes(root: Writer, declared: Declared, bob: User) -> None:
+    consent = {"update": "approve"}
+    declared.model(Flight, consent=consent)
+    key = update(root, notes="fog")
+    approve(bob, key)
+    consent["update"] = "preview"
+
+    waits = undo(root, change=key)
+
+    assert waits["needs"]["approvals"] == 1 and flight()[0] == "fog"
+    assert approve(bob, waits["change"]) == ["The change was made."] and flight()[0] == "note 0"
+
+
+# Attacks.
+
+
+def test_undoing_what_another_credential_changed(root: Writer, ops: Writer) -> None:
+    key = update(root, notes="fog")
+
+    told = [ops.refused("undo_change", change=one).replace(one, "?") for one in (key, "0" * 22)]
+
+    assert told[0] == told[1]
+    assert "No change since" in ops.refused("undo_change", since=(timezone.now() - timedelta(hours=1)).isoformat())
+
+
+def test_restoring_a_record_or_a_field_that_may_not_be_written_any_more(ops: Writer, declared: Declared) -> None:
+    names = ["notes", "status"]
+    declared.model(Flight, write_fields=names)
+    key = update(ops, notes="fog", status="cancelled")
+    names[:] = ["status"]
+
+    done = undo(ops, change=key)
+
+    assert flight()[0] == "fog" and done["left_alone"][0]["why"] == "the form has no such field"
+    other = update(ops, status="delayed")
+    Flight.objects.filter(pk=1).update(origin_id="LGA")
+    assert "there is no such record" in ops.refused("undo_change", change=other)
+
+
+def test_giving_the_argument_of_a_person(root: Writer, ops: Writer) -> None:
+    key = update(root, notes="fog")
+
+    assert "_lineage" in ops.refused("undo_change", change=key, _lineage=Change.objects.get(pk=key).line)
+
+
+def test_nothing_is_kept_that_the_agent_may_not_read_nor_longer_than_it_can_be_undone(
+    root: Writer, declared: Declared, settings: Any
+) -> None:
+    declared.model(Flight, fields=["number", "notes"])
+    key = update(root, notes="fog")
+    [kept] = ChangedRow.objects.values_list("kept", flat=True)
+    assert kept == '{"values":{"notes":["note 0","fog"]}}'
+
+    Change.objects.update(undo_until=timezone.now())
+    assert "its time is over" in root.refused("undo_change", change=key)
+    call_command("mcp_due")
+    assert not ChangedRow.objects.exists()
+    settings.MCP = {**settings.MCP, "UNDO_DAYS": 0}
+    assert "nothing was kept of it" in root.refused("undo_change", change=update(root, notes="snow"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({}, "give change, or since"), ({"change": "x", "since": "y"}, "give change, or since"),
+     ({"since": "ten o'clock"}, "must be a date and time"), ({"since": "2026-13-01T10:00"}, "must be a date and time")],
+)  # fmt: skip
+def test_arguments_that_say_nothing(root: Writer, arguments: Any, words: str) -> None:
+    assert words in root.refused("undo_change", **arguments)
+
+
+def test_a_tool_that_is_off_undoes_nothing(root: Writer) -> None:
+    key = update(root, notes="fog")
+    Tool.objects.filter(name="undo_change").update(enabled=False)
+
+    assert root.error("2026-07-28", "tools/call", {"name": "undo_change", "arguments": {"change": key}})
