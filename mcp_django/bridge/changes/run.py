@@ -21,7 +21,7 @@ from mcp_django.audit.lines import by_agent
 from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
-from mcp_django.bridge.changes.proposed import FEW
+from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL
 from mcp_django.core.compat.connections import can_lock_rows
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
@@ -128,6 +128,8 @@ class Run:
     def _keep(self) -> None:
         if self._proposed is not None:
             change_rows.keep_for_undo(self._change, self._proposed)
+            if self._result is not None and self._change.undo_until is not None:
+                self._result[UNDO_UNTIL] = self._change.undo_until.isoformat()
         change_rows.keep_result(self._change, self._keys, self._result or {})
 
     def _settled(self, error: BaseException) -> JSON | None:

@@ -12,7 +12,7 @@ from django.db import DataError, IntegrityError
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.changes import applying, change_rows, confirmations, outcomes
 from mcp_django.bridge.changes.outcomes import refused_by_database
-from mcp_django.bridge.changes.proposed import CONFIRM, REASON
+from mcp_django.bridge.changes.proposed import CONFIRM, REASON, UNDO_UNTIL
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.resources.completers import complete_argument
@@ -121,7 +121,7 @@ class WriteTool(BaseTool):
             if errors := self._input.errors(arguments):
                 raise InvalidQuery(errors)
             exchange.usage.model = self._label_of(exchange, arguments)
-            return structured_result(self.answer(exchange, arguments))
+            return structured_result(self._with_undo(exchange, self.answer(exchange, arguments)))
         except InvalidQuery as error:
             throttles.count_refusal(exchange)
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors[:MAX_MISTAKES]) from None
@@ -135,6 +135,13 @@ class WriteTool(BaseTool):
             logger.warning("A change by %s is refused", self.name, exc_info=True)
             throttles.count_refusal(exchange)
             raise refusal from None
+
+    def _with_undo(self, exchange: Exchange, answer: JSON) -> JSON:
+        """The answer, which says until when the change can be undone only to whoever may undo it."""
+        undo = self.site.tools.get(UndoChange.name)
+        if UNDO_UNTIL in answer and not (undo and catalog.may_call_one_of(self.site, exchange.request, [undo])):
+            del answer[UNDO_UNTIL]
+        return answer
 
     def _refusal(self, exchange: Exchange, arguments: JSON, error: Exception) -> ToolError | None:
         """What the agent can be told of an error of the data; None if it is of another kind."""

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline, Disruption, Flight
 from mcp_django.bridge.changes import change_rows, confirmations
-from mcp_django.models import AccessToken, Change
+from mcp_django.models import AccessToken, Change, ChangedRow
 from tests.bridge.writes.conftest import Writer
 from tests.shop.models import Making, Part, Supplier, Tag
 from tests.support.data import Users, make_staff, switch_on, token_of
@@ -93,6 +93,7 @@ def test_a_successor_of_the_access_token_goes_on_with_what_was_shown_to_it(
 @pytest.mark.every_database
 def test_the_number_of_a_change_in_other_letters_is_none(root: Writer) -> None:
     made = root.ask("update_record", **LATE, confirm=token_for(root))
+    ChangedRow.objects.all().delete()
     Change.objects.filter(pk=made["change"]).update(key="abcdef")
 
     assert root.ask("get_change", change="abcdef")["status"] == "applied"

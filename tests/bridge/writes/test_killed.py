@@ -80,7 +80,7 @@ def test_a_server_that_is_killed_after_the_commit_has_made_the_change(serve: Ser
         "status": "applied", "change": left.pk, "model": "flights.flight", "id": "3",
         "diff": [{"field": "notes", "before": "note 2", "after": "fog"}],
         "messages": ["The flight “flights.flight 3” was changed successfully."],
-        "record": "db://flights/flight/3", "replayed": True,
+        "record": "db://flights/flight/3", "replayed": True, "undo_until": left.undo_until.isoformat(),
     }  # fmt: skip
     assert asked(living, "get_change", change=left.pk)["status"] == "applied"
     assert Flight.objects.get(pk=3).notes == "fog"

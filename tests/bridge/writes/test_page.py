@@ -27,7 +27,7 @@ def test_a_change_is_previewed_and_made_as_the_page_shows(root: Writer, flights:
     made = root.ask(CALL["name"], **CALL["arguments"], confirm=shown.pop("confirm"))
 
     assert shown == {name: value for name, value in PREVIEW.items() if name != "confirm"}
-    assert {**made, "change": APPLIED["change"]} == APPLIED
+    assert {**made, "change": APPLIED["change"], "undo_until": APPLIED["undo_until"]} == APPLIED
 
 
 def test_many_are_previewed_as_the_page_shows(root: Writer, flights: Any) -> None:

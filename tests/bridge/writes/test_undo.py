@@ -141,6 +141,18 @@ def test_an_undo_can_be_undone(root: Writer) -> None:
     assert flight()[0] == "fog"
 
 
+def test_the_answer_says_until_when_it_can_be_undone_to_whoever_may(root: Writer) -> None:
+    def made() -> Message:
+        values = {"notes": str(Change.objects.count())}
+        return root.confirmed("update_record", model=FLIGHT, id="1", values=values)
+
+    told = made()
+    assert told["undo_until"] == Change.objects.get().undo_until.isoformat()
+    assert root.ask("get_change", change=told["change"])["undo_until"] == told["undo_until"]
+    Tool.objects.filter(name="undo_change").update(enabled=False)
+    assert "undo_until" not in made()
+
+
 # Many.
 
 
