@@ -56,22 +56,22 @@ _ROWS = open_object(
     'Inline → list of rows: {"pk": .., field: value} changes, {field: value} adds, '
     '{"pk": .., "delete": true} deletes; others stay.'
 )
-_IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1_000}
-_FILTER = open_object("Instead of ids, as in find_records.")
+_IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 1_000}
+_FILTER = open_object("Instead: as in find_records.")
 _EACH: JSON = {
-    "type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": given_records.MOST_LISTED,
-    "description": 'Instead of ids and values: [{"id": .., field: value}].',
+    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "description": 'Instead: [{"id": .., field: value}].',
 }  # fmt: skip
 _NEW_ROWS: JSON = {
-    "type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": given_records.MOST_LISTED,
-    "description": "[{field: value}], as describe_form says.",
+    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "description": "[{field: value}]",
 }  # fmt: skip
 _CSV: JSON = {
     "type": "string",
-    "description": "Instead of rows: upload://.. of CSV in UTF-8, whose first line names the fields.",
+    "description": "Instead: upload://.. of CSV, whose first line names the fields.",
 }
 _ON_ERROR: JSON = {
-    "type": "string", "enum": ["stop", "skip"], "description": "Of a row that is refused: stop (all or none), or skip.",
+    "type": "string", "enum": ["stop", "skip"], "description": "If a row is refused.",
 }  # fmt: skip
 _CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
@@ -237,8 +237,7 @@ class UpdateRecords(RecordsTool):
     name, operation = "update_records", "update"
     title = "Update several records"
     description = (
-        "Change the same fields of several records, or of each its own, all at once. Without confirm: a preview, with "
-        "the token."
+        "Change several records, to the same values or each to its own. Without confirm: a preview, with the token."
     )
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
@@ -251,7 +250,7 @@ class UpdateRecords(RecordsTool):
 class CreateRecords(RecordsTool):
     name, operation = "create_records", "create"
     title = "Create several records"
-    description = "Create records from a list or from a file of CSV, all at once. Without confirm: a preview."
+    description = "Create several records, all or none. Without confirm: a preview, with the token."
     annotations = Annotations(destructive=False)
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR, "confirm": _CONFIRM, "reason": _REASON,
@@ -264,10 +263,7 @@ class UndoChange(WriteTool):
 
     name = "undo_change"
     title = "Undo changes"
-    description = (
-        "Take back a change that you made, or all since a moment: old values come back, new records are deleted. What "
-        "was changed since stays. Without confirm: a preview, with the token."
-    )
+    description = "Take back a change of yours, or all since a moment. What others changed since stays. Without confirm: a preview."
     annotations = Annotations()
     about_call: Collection[str] = (CONFIRM, REASON)
     properties: ClassVar[Mapping[str, JSON]] = {
@@ -321,7 +317,7 @@ class PreviewChange(_Reading):
     description = "What create_record, update_record or delete_record would do, with the token that confirms it."
     properties: ClassVar[Mapping[str, JSON]] = {
         "operation": {"type": "string", "enum": list(OPERATIONS)},
-        "model": _MODEL, "id": _ID, "ids": _IDS, "filter": _FILTER, "values": _VALUES, "rows": _ROWS,
+        "model": _MODEL, "id": _ID, "ids": _IDS, "values": _VALUES, "rows": _ROWS,
     }  # fmt: skip
     required = ("operation", "model")
 
