@@ -102,9 +102,18 @@ class Shown:
     seen: Seen | None = None
 
 
+#: In the origin of a change: a person began it in the admin, and not an agent.
+BY_PERSON = "by_person"
+
+
+def in_its_call(change: Change, run: Run[T]) -> T:
+    """Run it as in a call of the change's tool, without changing anything. Raises CannotApply."""
+    return _below_middleware(partial(_as_its_agent, change, run, is_call=False))
+
+
 def shown(change: Change, viewer: Any = None) -> Shown:
     """What a change that waits would do now, also as a ``viewer`` sees it. Raises CannotApply and NotWaiting."""
-    return _below_middleware(partial(_as_its_agent, change, partial(_show, viewer=viewer), is_call=False))
+    return in_its_call(change, partial(_show, viewer=viewer))
 
 
 def approvers(change: Change, most: int) -> list[Any]:
@@ -119,7 +128,7 @@ def approvers(change: Change, most: int) -> list[Any]:
         )
         return list(islice(may, most))
 
-    return _below_middleware(partial(_as_its_agent, change, find, is_call=False))
+    return in_its_call(change, find)
 
 
 def apply(change: Change, digest: str) -> JSON:
@@ -219,7 +228,9 @@ def _in_a_call(
 
     def handle(exchange: Exchange) -> JSON:
         try:
-            tool: Any = catalog.find(exchange, change.tool)
+            # What a person may do in the admin does not depend on what is offered to agents.
+            is_by_person = from_json(change.origin).get(BY_PERSON, False)
+            tool: Any = site.tools.get(change.tool) if is_by_person else catalog.find(exchange, change.tool)
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)

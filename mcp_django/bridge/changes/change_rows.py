@@ -154,6 +154,12 @@ def planned(
     )  # fmt: skip
 
 
+def describe(change: Change, proposed: Proposed, lines: Iterable[Line]) -> None:
+    """Set what a change that waits is for."""
+    change.keys, change.rows = _texts(proposed.keys), proposed.row_count
+    change.undoes, change.summary = list(proposed.undone), summaries.kept(lines)
+
+
 def store(change: Change) -> Change | None:
     """Store the row of a change. None if its token was used meanwhile."""
     empty_expired()

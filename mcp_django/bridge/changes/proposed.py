@@ -60,6 +60,8 @@ class Proposed(ABC):
     arguments: JSON
     #: What it was proposed for: the rows as they are.
     state: JSON | None
+    #: Who does it, as the history says; empty for an agent.
+    by: str = ""
     #: What is said where it is not as it was shown any more.
     changed = "What is there has changed since."
     #: How to get another token, as a sentence.

@@ -113,7 +113,8 @@ class Run:
         key = self._change.key
         # It cannot begin again from the top, so it asks nothing.
         self._exchange.is_confirmed = True
-        by = f"{by_agent(self._exchange)}, change {key}{approvals.named(self._change)}"
+        who = proposed.by or by_agent(self._exchange)
+        by = f"{who}, change {key}{approvals.named(self._change)}"
         return {"status": "applied", "change": key, **proposed.apply(by)}
 
     def _commit(self) -> None:

@@ -263,7 +263,10 @@ class UndoChange(WriteTool):
 
     name = "undo_change"
     title = "Undo changes"
-    description = "Take back a change of yours, or all since a moment. What others changed since stays. Without confirm: a preview."
+    description = (
+        "Take back a change of yours, or all since a moment. What others changed since stays. Without confirm: its "
+        "preview."
+    )
     annotations = Annotations()
     about_call: Collection[str] = (CONFIRM, REASON)
     properties: ClassVar[Mapping[str, JSON]] = {

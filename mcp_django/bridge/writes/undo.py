@@ -74,6 +74,7 @@ class ProposedUndo(Proposed):
         labels = {one.label for one in self.parts_of}
         self.label = labels.pop() if len(labels) == 1 else ""
         self.using = self.parts_of[0].using
+        self.by = "by this person" if BY_PERSON in self.arguments else ""
 
     @property
     def undone(self) -> Sequence[str]:

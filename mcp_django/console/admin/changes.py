@@ -28,7 +28,7 @@ from mcp_django.audit.lines import safe_key
 from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.console.admin import deciding
+from mcp_django.console.admin import deciding, undoing
 from mcp_django.console.admin.base import FilteredAdmin
 from mcp_django.console.admin.deciding import decide, is_own, may_approve
 from mcp_django.console.admin.links import row_link, visible_row
@@ -200,6 +200,7 @@ class ChangeAdmin(FilteredAdmin):
         # They work in another thread, so the request must hold no lock.
         return [
             self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
+            self.page_path("<path:object_id>/undo/", self.undo_view, "undo", atomic=False),
             self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
             self.page_path("", self.changelist_view, "changelist", atomic=False),
             *super().get_urls(),
@@ -210,7 +211,33 @@ class ChangeAdmin(FilteredAdmin):
     ) -> HttpResponse:
         change = self.get_object(request, key_in_url(object_id))
         shown = {} if change is None else deciding.shown(request, change)
+        shown["can_undo"] = change is not None and undoing.can_be_undone(change)
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What undoing a change would do, and with a click it is undone: in the name of the person."""
+        from mcp_django.server.waiting_changes import CannotApply
+
+        change = self.get_object(request, key_in_url(object_id))
+        if change is None or not self.has_view_permission(request, change) or not undoing.can_be_undone(change):
+            raise Http404
+        # Of somebody else's agent, only those who see all changes see what else it did.
+        may_see_all = is_own(request, change) or super().has_view_permission(request)
+        since = "since" in request.GET and may_see_all
+        about: dict[str, Any] = {
+            "title": _("Undo changes"),
+            "object": change,
+            "since": since,
+            "offers_all": may_see_all,
+        }
+        try:
+            found = undoing.begun(request, change, since=since)
+        except CannotApply as error:
+            return self.page(request, "change/undo", problem=str(error), **about)
+        if request.method != "POST":
+            return self.page(request, "change/undo", **about, **undoing.context(found))
+        undoing.make(request, found, request.POST.get("digest", ""))
+        return HttpResponseRedirect(self.page_url("change", change.pk))
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
         if obj is None or is_own(request, obj):

@@ -39,7 +39,7 @@ _MAX_NOTE = 500
 #: Changes that wait for one person, as far as they are counted.
 _MOST_COUNTED = 100
 NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
-_STALE = _("The records have changed since you opened this page. Look at the change again.")
+STALE = _("The records have changed since you opened this page. Look at the change again.")
 _REJECTED = _("The change was rejected. Nothing was changed.")
 _OVER = _("This change does not wait any more.")
 
@@ -60,7 +60,7 @@ def offered(request: HttpRequest, change: Change) -> Sequence[Choice]:
     return ("approve", "reject") if may_approve(request, change) else ()
 
 
-def _site_of(change: Change) -> MCPSite:
+def site_of(change: Change) -> MCPSite:
     return next((one for one in all_sites() if one.name == change.site), site)
 
 
@@ -87,7 +87,7 @@ def shown(request: HttpRequest, change: Change) -> JSON:
         return {}
     except waiting_changes.CannotApply as error:
         return {"problem": str(error), **more}
-    return {"effect": _effect_of(shown.lines), "digest": shown.digest, "may_apply": not needs_others, **more}
+    return {"effect": effect_of(shown.lines), "digest": shown.digest, "may_apply": not needs_others, **more}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Looked:
     def context(self, change: Change) -> JSON:
         may_approve = bool(self.digest) and not self.problem and not self.why_not
         return {
-            "effect": _effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
+            "effect": effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
             "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
         }  # fmt: skip
 
@@ -115,7 +115,7 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 
     if not outcomes.waits(change):
         return None
-    own_site, ours = _site_of(change), from_view(request)
+    own_site, ours = site_of(change), from_view(request)
     if len(own_site.persons_of(request)) > 1:
         return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
     if own_site.remember_key(ours) is None and not _is_at_host(request, change):
@@ -144,7 +144,7 @@ def _is_at_host(request: HttpRequest, change: Change) -> bool:
     return all(request.META.get(name) == meta.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
 
 
-def _effect_of(lines: Iterable[summaries.Line]) -> JSON:
+def effect_of(lines: Iterable[summaries.Line]) -> JSON:
     """What a change does, in words, as the parts that a template shows. Rows that change alike stand together."""
     found: JSON = {"diffs": [], "rows": [], "on": [], "notes": [], "deleted": [], "unlinked": []}
     alike: dict[Any, list[summaries.Line]] = {}
@@ -229,7 +229,7 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
     elif looked.why_not or (approves and looked.problem):
         messages.error(request, looked.why_not or looked.problem)
     elif approves and looked.digest != digest:
-        messages.warning(request, _STALE)
+        messages.warning(request, STALE)
     else:
         verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
         if not approves:
@@ -249,7 +249,7 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
 
 
 def _apply(request: HttpRequest, change: Change, digest: str) -> None:
-    if len(_site_of(change).persons_of(request)) > 1:
+    if len(site_of(change).persons_of(request)) > 1:
         said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
         messages.error(request, said)
         return
@@ -262,7 +262,7 @@ def _make(request: HttpRequest, change: Change, digest: str) -> None:
     try:
         waiting_changes.apply(change, digest)
     except StaleView:
-        messages.warning(request, _STALE)
+        messages.warning(request, STALE)
     except NotApproved:
         messages.warning(request, gettext("Other people must approve this. Not enough of them have."))
     except NotWaiting:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.urls import reverse
 from django.utils import timezone
 
 from demo_project.flights.models import Airline, Disruption, Flight
 from mcp_django.models import Change, ChangedRow, Tool
-from tests.bridge.writes.clicking import Browser, approve
+from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import staff
+from tests.bridge.writes.test_approvals import staff, text_of
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
@@ -274,3 +277,79 @@ def test_a_tool_that_is_off_undoes_nothing(root: Writer) -> None:
     Tool.objects.filter(name="undo_change").update(enabled=False)
 
     assert root.error("2026-07-28", "tools/call", {"name": "undo_change", "arguments": {"change": key}})
+
+
+# A person, in the admin.
+
+
+class Undoing(Browser):
+    """Somebody who undoes changes in the admin."""
+
+    def look(self, key: str, query: str = "") -> Any:
+        return self.client.get(reverse("admin:mcp_django_change_undo", args=[key]) + query)
+
+    def undo(self, key: str, query: str = "") -> list[str]:
+        found = re.search(r'name="digest" value="(\w+)"', text_of(self.look(key, query)))
+        assert found is not None, text_of(self.look(key, query))
+        url = reverse("admin:mcp_django_change_undo", args=[key]) + query
+        return said(self.client.post(url, {"digest": found[1]}))
+
+
+@pytest.mark.every_database
+def test_a_person_undoes_it_in_the_own_name_also_where_agents_may_not(ops: Writer, users: Users) -> None:
+    key = update(ops, notes="fog", status="cancelled")
+    Flight.objects.filter(pk=1).update(status="delayed")
+    Tool.objects.filter(name__in=["undo_change", "update_record"]).update(enabled=False)
+    seen = text_of(Undoing(users.admin).look(key))
+    assert "note 0" in seen and "flights.flight 1 status (changed since)" in seen
+
+    assert Undoing(users.admin).undo(key) == ["It was undone."]
+
+    assert flight() == ("note 0", "delayed")
+    made = Change.objects.get(kind="undo")
+    assert (made.user, made.undoes, made.state) == (users.admin, [key], "applied")
+    entry = LogEntry.objects.get(object_id="1", user=users.admin)
+    assert f"by this person, change {made.pk}, undoing {key}" in entry.get_change_message()
+
+
+def test_a_person_undoes_all_that_an_agent_has_changed_since(ops: Writer, users: Users) -> None:
+    first = update(ops, notes="one")
+    for key in (1, 4):
+        update(ops, key, notes="two")
+    update(ops, 4, status="cancelled")
+
+    assert Undoing(users.admin).undo(first, "?since=1") == ["It was undone."]
+
+    assert (flight(1)[0], flight(4)[0], flight(4)[1]) == ("note 0", "note 3", "on_time")
+
+
+def test_undoing_what_one_may_not_change_or_see(ops: Writer, users: Users, bob: User) -> None:
+    key = update(ops, notes="fog")
+    viewer = staff("viewer2", "mcp_django.view_change", "flights.view_flight")
+
+    assert "there is no such record" in text_of(Undoing(viewer).look(key))
+    assert Undoing(bob).look(key).status_code == 404  # Of a change that nobody had to approve, bob sees nothing.
+    assert Undoing(users.viewer).client.post(reverse("admin:mcp_django_change_undo", args=[key])).status_code == 302
+    assert flight()[0] == "fog"
+
+
+def test_a_forged_or_an_old_digest_undoes_nothing(ops: Writer, users: Users) -> None:
+    key = update(ops, notes="fog")
+    agent = Undoing(users.admin)
+
+    for digest in ("", "0" * 64):
+        url = reverse("admin:mcp_django_change_undo", args=[key])
+        assert "have changed since" in said(agent.client.post(url, {"digest": digest}))[0]
+    assert flight()[0] == "fog" and not Change.objects.filter(kind="undo").exists()
+
+
+def test_what_others_must_approve_waits_for_them(ops: Writer, users: Users, declared: Declared, bob: User) -> None:
+    consent = {"update": "preview"}
+    declared.model(Flight, consent=consent)
+    key = update(ops, notes="fog")
+    consent["update"] = "approve"
+
+    assert Undoing(users.admin).undo(key) == ["Other people must approve this. It waits."]
+
+    waits = Change.objects.get(kind="undo")
+    assert flight()[0] == "fog" and approve(bob, waits.pk) == ["The change was made."] and flight()[0] == "note 0"

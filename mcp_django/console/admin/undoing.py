@@ -1,0 +1,76 @@
+"""The page on which a person takes back what an agent changed, in that person's own name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.utils.translation import gettext
+
+from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.run import StaleView
+from mcp_django.bridge.writes import undo
+from mcp_django.bridge.writes.tools import UndoChange
+from mcp_django.console.admin import deciding
+from mcp_django.models import Change
+from mcp_django.protocol.names import printable
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from mcp_django.server.begun_changes import Begun
+    from mcp_django.types import JSON
+
+
+def can_be_undone(change: Change) -> bool:
+    return change.state == Change.State.APPLIED and not undo.why_not(change)
+
+
+def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
+    """What undoing it would do now, or ``since`` then all that its agent did. Raises CannotApply."""
+    from mcp_django.server import begun_changes
+    from mcp_django.server.waiting_changes import CannotApply
+
+    site = deciding.site_of(change)
+    if len(site.persons_of(request)) > 1:
+        raise CannotApply(gettext("You act as another user. Log in as yourself to undo changes."))
+    arguments: JSON = {undo.BY_PERSON: change.line}
+    if since and change.decided_at is not None:
+        arguments["since"] = change.decided_at.isoformat()
+    else:
+        arguments["change"] = change.pk
+    return begun_changes.begin(request, site, UndoChange.name, arguments)
+
+
+def context(found: Begun) -> JSON:
+    """What the page shows."""
+    left = found.preview.get("left_alone", [])
+    return {
+        "effect": deciding.effect_of(found.lines),
+        "digest": found.digest,
+        "needs_others": approvals.who(found.change) if found.needs_others else "",
+        "left_alone": [printable(" ".join(filter(None, (one["model"], one["id"], one.get("field"), f"({one['why']})"))))
+                       for one in left],
+        "more_left": found.preview.get("left_alone_count", 0) - len(left),
+        "notes": [printable(note) for note in found.preview.get("notes", ())],
+    }  # fmt: skip
+
+
+def make(request: HttpRequest, found: Begun, digest: str) -> None:
+    """Undo it, if that is what the person was shown, and say what came of it in a message."""
+    from mcp_django.server import begun_changes
+    from mcp_django.server.waiting_changes import CannotApply
+
+    if found.digest != digest:
+        messages.warning(request, deciding.STALE)
+        return
+    try:
+        is_made = begun_changes.make(found)
+    except (StaleView, NotWaiting):
+        messages.warning(request, deciding.STALE)
+    except CannotApply as error:
+        messages.error(request, str(error))
+    else:
+        said: Any = gettext("It was undone.") if is_made else gettext("Other people must approve this. It waits.")
+        messages.success(request, said)
