@@ -135,9 +135,10 @@ class ProposedUndo(Proposed):
         return list(self._apart(lambda one: one.summary(values=values)))
 
     def apply(self, by: str) -> JSON:
-        for one in self.parts_of:
-            one.apply(f"{by}, undoing {', '.join(self.undoes[:_NAMED])}")
-        return {"undoes": list(self.undoes), "count": self.row_count, **self._left_alone()}
+        told = [one.apply(f"{by}, undoing {', '.join(self.undoes[:_NAMED])}") for one in self.parts_of]
+        refused = [one for each in told for one in each.get("invalid", ())]
+        found: JSON = {"undoes": list(self.undoes), "count": self.row_count - len(refused), **self._left_alone()}
+        return {**found, **({"invalid": refused[:_NAMED]} if refused else {})}
 
     @property
     def kept(self) -> Sequence[Kept]:
@@ -337,7 +338,8 @@ class _Restoring:
         found: list[Proposed] = []
         for label, rows in self._plain.items():
             model = access.find(self.rights, label, "update")
-            found.append(ProposedRecords("update", self.exchange, model, rows, {"model": label}))
+            # What the form refuses by now is left alone, and told.
+            found.append(ProposedRecords("update", self.exchange, model, rows, {"model": label}, "skip"))
         found += self._whole
         for label, ids in self._new.items():
             model = access.find(self.rights, label, "delete")
