@@ -185,7 +185,6 @@ class Conf:
     #: Rows that one call of `update_records`, `create_records` or `delete_record` with a filter may write: at most
     #: 1,000, which are one transaction.
     MAX_BULK_ROWS: int = 200
-
     #: For how many days what agents changed [can be undone](changes.md#undo), and is kept for that. `0`: nothing.
     UNDO_DAYS: int = 7
 

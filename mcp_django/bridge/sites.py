@@ -42,8 +42,9 @@ from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
+from mcp_django.bridge.writes.request_rights import RequestRights
 from mcp_django.bridge.writes.resource import change_template
-from mcp_django.bridge.writes.tools import WRITE_TOOLS
+from mcp_django.bridge.writes.tools import WRITE_TOOLS, WriteTool
 from mcp_django.conf import get_conf
 from mcp_django.core.compat import translated_fields
 from mcp_django.core.compat.admin import existing_admin_sites, model_admins, served_admin_sites
@@ -67,6 +68,7 @@ logger = logging.getLogger("mcp_django")
 _NO_CONTEXT = nullcontext()
 
 _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
+_WRITE_TOOLS: tuple[type[WriteTool], ...] = (*WRITE_TOOLS, RequestRights)
 
 #: With this many tools, no more are made of the actions that requests show.
 _MAX_TOOLS = 2_000
@@ -267,7 +269,7 @@ class MCPSite:
         return model in self._declared
 
     def add_tool(self, tool: FunctionTool) -> None:
-        if tool.name in self._functions or tool.name in {cls.name for cls in (*_QUERY_TOOLS, *WRITE_TOOLS)}:
+        if tool.name in self._functions or tool.name in {cls.name for cls in (*_QUERY_TOOLS, *_WRITE_TOOLS)}:
             raise ImproperlyConfigured(f"Two tools are named {tool.name}. Give one of them another name=.")
         self._functions[tool.name] = tool
         self.tools_on_loop = ()
@@ -319,7 +321,7 @@ class MCPSite:
         if self._tools is None:
             tools: list[BaseTool] = [
                 *(cls(self) for cls in _QUERY_TOOLS),
-                *(cls(self) for cls in WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
+                *(cls(self) for cls in _WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
                 *self._functions.values(),
             ]
             self._adding_actions = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]

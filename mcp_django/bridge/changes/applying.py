@@ -235,7 +235,7 @@ def _is_agreed(exchange: Exchange, proposed: Proposed, lines: Sequence[Line], re
     """
     question = _question(lines, reason)
     is_long = len(question) > _MAX_QUESTION or len(proposed.keys) > FEW
-    if is_long or exchange.principal.is_made_by_another or _is_acted_for(exchange):
+    if is_long or not proposed.asks_client or exchange.principal.is_made_by_another or _is_acted_for(exchange):
         return False
     try:
         # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.

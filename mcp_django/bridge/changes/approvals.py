@@ -306,8 +306,13 @@ def check(exchange: Exchange, change: Change, proposed: Proposed, digest: str) -
 
 def named(change: Change) -> str:
     """Who has approved the change, in words for the history of its records; empty where nobody had to."""
-    people = [one.user_name for one in _latest(change)] if level_of(change) is Level.APPROVE else []
-    return f", approved by {', '.join(people)}" if people else ""
+    people = people_of(change)
+    return f", approved by {people}" if people else ""
+
+
+def people_of(change: Change) -> str:
+    """The names of the other people who have approved the change."""
+    return ", ".join(one.user_name for one in _latest(change)) if level_of(change) is Level.APPROVE else ""
 
 
 def progress(change: Change) -> str:

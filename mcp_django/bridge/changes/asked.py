@@ -27,15 +27,15 @@ _PROPERTIES: JSON = {
 }
 
 
-def needs_people(request: MCPRequest, name: str, declared: Consent) -> bool:
+def needs_people(request: MCPRequest | None, name: str, declared: Consent) -> bool:
     """Whether people may have to agree to a call of the tool, so that it is previewed first."""
     return declared != Level.PREVIEW.name.lower() or _decided(request, name) > Level.PREVIEW
 
 
-def _decided(request: MCPRequest, name: str) -> Level:
+def _decided(request: MCPRequest | None, name: str) -> Level:
     """What administrators decided, as it was read for this request."""
-    site = request.mcp.site
-    if site is None:
+    site = None if request is None else request.mcp.site
+    if request is None or site is None:
         return Level.PREVIEW
     decided = Rights.of(site, request).overrides
     row = (overrides.tools.of_request(site, request) if decided is None else decided).get(name)

@@ -60,6 +60,11 @@ class Proposed(ABC):
     arguments: JSON
     #: What it was proposed for: the rows as they are.
     state: JSON | None
+    #: Whether the client may ask its user, who otherwise agrees on the page.
+    asks_client = True
+    #: The change that makes it, and who else has agreed to that, while it is applied.
+    change: Change | None = None
+    agreed_by: str = ""
     #: Who does it, as the history says; empty for an agent.
     by: str = ""
     #: What is said where it is not as it was shown any more.

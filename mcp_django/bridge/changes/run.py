@@ -114,6 +114,7 @@ class Run:
         # It cannot begin again from the top, so it asks nothing.
         self._exchange.is_confirmed = True
         who = proposed.by or by_agent(self._exchange)
+        proposed.change, proposed.agreed_by = self._change, approvals.people_of(self._change)
         by = f"{who}, change {key}{approvals.named(self._change)}"
         return {"status": "applied", "change": key, **proposed.apply(by)}
 

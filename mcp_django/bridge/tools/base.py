@@ -115,6 +115,10 @@ class BaseTool(ABC):
     def is_available(self, request: MCPRequest) -> bool:
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
 
+    def needs_people(self, request: MCPRequest) -> bool:
+        """Whether a call may wait for people beside those whom the forms of the admin need."""
+        return False
+
     def is_permitted(self, request: MCPRequest) -> bool:
         """Whether the user may use the tool, even if the credential lacks its scope."""
         return self.is_available(request)

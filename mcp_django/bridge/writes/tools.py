@@ -73,7 +73,7 @@ _CSV: JSON = {
 _ON_ERROR: JSON = {
     "type": "string", "enum": ["stop", "skip"], "description": "If a row is refused.",
 }  # fmt: skip
-_CONFIRM: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
+CONFIRM_SCHEMA: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 
 
@@ -199,7 +199,7 @@ class CreateRecord(OperationTool):
     )
     annotations = Annotations(destructive=False)
     properties: ClassVar[Mapping[str, JSON]] = {
-        "model": _MODEL, "values": _VALUES, "rows": _ROWS, "confirm": _CONFIRM, "reason": _REASON,
+        "model": _MODEL, "values": _VALUES, "rows": _ROWS, "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
     required = ("model", "values")
 
@@ -210,7 +210,7 @@ class UpdateRecord(OperationTool):
     description = "Change fields of one record through the admin's form. Without confirm: a preview, with the token."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
-        "model": _MODEL, "id": _ID, "values": _VALUES, "rows": _ROWS, "confirm": _CONFIRM, "reason": _REASON,
+        "model": _MODEL, "id": _ID, "values": _VALUES, "rows": _ROWS, "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
     required = ("model", "id")
 
@@ -221,7 +221,7 @@ class DeleteRecord(OperationTool):
     description = "Delete records as the admin does. Without confirm: what would go with them, with the token."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
-        "model": _MODEL, "ids": _IDS, "filter": _FILTER, "confirm": _CONFIRM, "reason": _REASON,
+        "model": _MODEL, "ids": _IDS, "filter": _FILTER, "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
     required = ("model",)
 
@@ -242,7 +242,7 @@ class UpdateRecords(RecordsTool):
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
-        "on_error": _ON_ERROR, "confirm": _CONFIRM, "reason": _REASON,
+        "on_error": _ON_ERROR, "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
     required = ("model",)
 
@@ -253,7 +253,8 @@ class CreateRecords(RecordsTool):
     description = "Create several records, all or none. Without confirm: a preview, with the token."
     annotations = Annotations(destructive=False)
     properties: ClassVar[Mapping[str, JSON]] = {
-        "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR, "confirm": _CONFIRM, "reason": _REASON,
+        "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR,
+        "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
     required = ("model",)
 
@@ -272,7 +273,7 @@ class UndoChange(WriteTool):
     properties: ClassVar[Mapping[str, JSON]] = {
         "change": {"type": "string", "description": "Its number."},
         "since": {"type": "string", "description": "Instead: 2026-01-31T10:00:00+01:00."},
-        "confirm": _CONFIRM, "reason": _REASON,
+        "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
 
     def is_available(self, request: MCPRequest) -> bool:
@@ -341,9 +342,18 @@ class PreviewChange(_Reading):
 class GetChange(_Reading):
     name = "get_change"
     title = "Get a change"
-    description = "What became of a change that waits for its user, or that was made within the last day."
+    description = "What became of a change that waits for people, or that was made within the last day."
+    # Changes are proposed by actions, functions and request_rights too, which need no scope to write.
+    scope = READ
+    least_scope = READ
     properties: ClassVar[Mapping[str, JSON]] = {"change": {"type": "string", "description": "Its number."}}
     required = ("change",)
+
+    def is_available(self, request: MCPRequest) -> bool:
+        if super().is_available(request):
+            return True
+        asking = (tool for tool in self.site.tools.values() if tool.needs_people(request))
+        return catalog.may_call_one_of(self.site, request, asking)
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         found = change_rows.find(exchange.site, exchange.principal, arguments["change"])

@@ -19,7 +19,7 @@ from mcp_django.management.audit_follower import Follower
 from mcp_django.management.audit_lines import as_columns, as_json, heading
 from mcp_django.management.moments import MOMENT_HELP, parse_moment
 from mcp_django.management.progress import show_progress
-from mcp_django.models import Call, Change
+from mcp_django.models import Call, Change, ChangedRow
 from mcp_django.models.call_queries import FILTERS
 
 #: The pause between two looks of ``--follow``.
@@ -52,11 +52,16 @@ class Command(BaseCommand):
             action="store_true",
             help='Delete the lines, and the changes by agents, that are older than MCP["AUDIT_DAYS"].',
         )
+        ways.add_argument(
+            "--forget", metavar="APP.MODEL:KEY", help="Delete what is kept of one record so that changes can be undone."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             if options["clear"]:
                 self._clear(options)
+            elif options["forget"]:
+                self._forget(options["forget"])
             elif options["follow"]:
                 self._follow(options)
             else:
@@ -75,6 +80,16 @@ class Command(BaseCommand):
         self._print_heading(options)
         if not sum(self._print(page, options) for page in calls.pages()):
             self.stderr.write("No line of the audit trail matches.")
+
+    def _forget(self, named: str) -> None:
+        model, separator, key = named.partition(":")
+        if not separator:
+            raise CommandError("--forget takes a record as app.model:key.")
+        rows = ChangedRow.objects.filter(model=model.lower(), key=key)
+        # What was changed in a record cannot be undone without what was kept of it.
+        Change.objects.filter(changed_rows__in=rows).update(undo_until=None)
+        count, _ = rows.delete()
+        self.stdout.write(f"{count} kept {'change' if count == 1 else 'changes'} of {named} deleted.")
 
     def _follow(self, options: dict[str, Any]) -> None:
         if options["until"] is not None:

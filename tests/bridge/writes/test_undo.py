@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -261,6 +262,20 @@ def test_nothing_is_kept_that_the_agent_may_not_read_nor_longer_than_it_can_be_u
     assert not ChangedRow.objects.exists()
     settings.MCP = {**settings.MCP, "UNDO_DAYS": 0}
     assert "nothing was kept of it" in root.refused("undo_change", change=update(root, notes="snow"))
+
+
+def test_what_is_kept_of_a_record_is_forgotten_by_command(root: Writer) -> None:
+    key, other = update(root, notes="fog"), update(root, 4, notes="snow")
+    out = StringIO()
+
+    call_command("mcp_audit", forget="flights.flight:1", stdout=out)
+
+    assert out.getvalue() == "1 kept change of flights.flight:1 deleted.\n"
+    assert list(ChangedRow.objects.values_list("key", flat=True)) == ["4"]
+    assert "nothing was kept of it" in root.refused("undo_change", change=key)
+    assert undo(root, change=other)["count"] == 1
+    with pytest.raises(CommandError, match="takes a record"):
+        call_command("mcp_audit", forget="flights.flight")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.every_database
 CURE = "; register a ModelMCP for it to show it"
 
 
-def test_what_is_declared_is_told_without_a_database() -> None:
+def test_what_is_declared_is_told_without_a_database(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "LENDABLE": {"write": 8}}
     taken = inventory.build(site)
 
     assert list(taken) == [
