@@ -53,17 +53,11 @@ class ChangeAdmin(FilteredAdmin):
     text may say whose a row is.
     """
 
-    list_display = ["what", "state_now", "agent", "why", "created_at", "together"]
+    list_display = ["what", "state_now", "agent", "created_at", "together"]
     list_filter = [
-        inbox.ShownFilter,
-        inbox.AlikeFilter,
-        "state",
-        "operation",
-        "created_at",
-        "model",
-        "user_name",
-        "client_name",
-    ]
+        inbox.ShownFilter, inbox.AlikeFilter, "state", "operation", "created_at", "model",
+        ("user_name", inbox.NamesFilter), ("client_name", inbox.NamesFilter),
+    ]  # fmt: skip
     search_fields = ["=key", "user_name", "reason"]
     search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
     ordering = ["-created_at", "-pk"]
@@ -250,14 +244,17 @@ class ChangeAdmin(FilteredAdmin):
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def _shown(self, request: HttpRequest, change: Change, page: int) -> dict[str, Any]:
-        shown = deciding.shown(request, change, page)
+        """What the page of a change says beside its fields."""
+        words = ChangeWords(request, [change])
+        shown = {"title": _("Change by an agent"), "subtitle": words.of(change).title}
+        shown |= deciding.shown(request, change, page)
         if shown.get("waits"):
-            return {**shown, "votes": approvals.votes_by_change([change])[change.pk], "why": printable(change.reason),
-                    "left": _left(change), "agent": self.agent(change),
-                    "alike": len(inbox.of_agent(request, change)) - 1}  # fmt: skip
-        rows = [] if outcomes.waits(change) else ChangeWords(request, [change]).rows_of(change)
-        if len(rows) > (_LINKED_KEYS if shown else 0):
-            shown["records"] = parts_of(rows, page)
+            shown |= {"votes": approvals.votes_by_change([change])[change.pk], "why": printable(change.reason)}
+            shown |= {"left": _left(change), "alike": len(inbox.of_agent(request, change)) - 1}
+        elif not outcomes.waits(change):
+            rows = words.rows_of(change)
+            if len(rows) > (_LINKED_KEYS if "effect" in shown else 0):
+                shown["records"] = parts_of(rows, page)
         return shown
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:

@@ -28,7 +28,8 @@ class _Group:
     """Rows that stand together, and how the template shows some of them."""
 
     rows: Sequence[_Row]
-    part: Callable[[Sequence[_Row], int], JSON]
+    #: Is given those that a page shows, how many come before them, and how many there are.
+    part: Callable[[Sequence[_Row], int, int], JSON]
 
 
 def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:
@@ -50,7 +51,7 @@ def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:
     for one in _groups(of_rows):
         begin = max(0, first - place)
         if shown := one.rows[begin : max(0, first + ROWS_OF_PAGE - place)]:
-            part = one.part(shown, begin)
+            part = one.part(shown, begin, len(one.rows))
             if len(shown) < len(one.rows):
                 part["cut"] = {"first": begin + 1, "last": begin + len(shown), "of": len(one.rows)}
             found["groups"].append(part)
@@ -83,20 +84,20 @@ def _place_of(row: _Row) -> tuple[Any, ...]:
     return one.change, one.model, tuple((line.column, line.before, line.after) for line in row)
 
 
-def _named(rows: Sequence[_Row], _begin: int) -> JSON:
+def _named(rows: Sequence[_Row], _begin: int, _count: int) -> JSON:
     """Rows of which nothing but themselves is told."""
     return {"is_of": rows[0][0].change, "rows": [summaries.who(row[0]) for row in rows]}
 
 
-def _equal(rows: Sequence[_Row], _begin: int) -> JSON:
+def _equal(rows: Sequence[_Row], _begin: int, count: int) -> JSON:
     """Rows that change alike: their values once, and their names."""
     first = rows[0]
     diff = [{"field": one.column, **_values(one)} for one in first if one.column]
-    names = [summaries.who(row[0]) for row in rows] if len(rows) > 1 and first[0].key else []
-    return {"title": summaries.title_of(first[0], len(rows)), "diff": diff, "rows": names}
+    names = [summaries.who(row[0]) for row in rows] if count > 1 and first[0].key else []
+    return {"title": summaries.title_of(first[0], count), "diff": diff, "rows": names}
 
 
-def _table(rows: Sequence[_Row], begin: int) -> JSON:
+def _table(rows: Sequence[_Row], begin: int, count: int) -> JSON:
     """Rows of the same fields with different values: a line for each. A new one has no key, and has its number."""
     lines = [
         {
@@ -106,7 +107,7 @@ def _table(rows: Sequence[_Row], begin: int) -> JSON:
         for number, row in enumerate(rows, begin + 1)
     ]
     columns = [one.column for one in rows[0] if one.column]
-    return {"title": summaries.title_of(rows[0][0], len(rows)), "columns": columns, "lines": lines}
+    return {"title": summaries.title_of(rows[0][0], count), "columns": columns, "lines": lines}
 
 
 def _values(line: Line) -> JSON:

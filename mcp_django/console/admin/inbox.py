@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -16,6 +16,7 @@ from mcp_django.bridge.declared.consent import Level
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.change_words import ChangeWords
 from mcp_django.models import Change
+from mcp_django.protocol.names import printable
 
 #: Changes that wait for one person, as far as they are counted.
 _MOST_COUNTED = 100
@@ -122,6 +123,14 @@ class AlikeFilter(admin.SimpleListFilter):
             return queryset
         alike = groups(request).get(str(self.value()), ())
         return queryset.filter(pk__in=[one.pk for one in alike])
+
+
+class NamesFilter(admin.AllValuesFieldListFilter):
+    """Names that somebody has chosen, each character of which shows. That of nobody is a link that can be seen, too."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for choice in super().choices(changelist):
+            yield {**choice, "display": printable(str(choice["display"])) or "-"}
 
 
 # The list of apps.
