@@ -57,7 +57,7 @@ def measure(rounds: int) -> Iterator[Goal]:
     """Print a line for each shape; the goals."""
     # What was asked before is written down by a thread, which would wait for the transactions of SQLite.
     flush()
-    keys, user = list(_make_rows()), User.objects.get(username="admin")
+    keys, user = list(make_rows(ROWS)), User.objects.get(username="admin")
     print(f"\n| {ROWS} rows, of CPU | bare form | single pass | times | statements, bare | statements |")
     print("|---|---:|---:|---:|---:|---:|")
     for what, (inline, limit) in SHAPES.items():
@@ -75,7 +75,8 @@ def measure(rounds: int) -> Iterator[Goal]:
         yield Goal(f"statements of a row beyond the bare form's, {what}", more, MORE_STATEMENTS, "statements")
 
 
-def _make_rows() -> Iterator[int]:
+def make_rows(count: int) -> Iterator[int]:
+    """Make so many flights, each with a row of an inline. Yields their keys."""
     airline = Airline.objects.get_or_create(carrier="0", defaults={"name": "Line"})[0]
     jfk, lax = (
         Airport.objects.get_or_create(
@@ -83,7 +84,7 @@ def _make_rows() -> Iterator[int]:
         )[0]
         for faa in ("JFK", "LAX")
     )
-    for number in range(ROWS):
+    for number in range(count):
         flight = Flight.objects.create(
             carrier=airline, number=number + 2, origin=jfk, destination=lax, departs_at="2013-01-01T00:00Z", distance=1
         )

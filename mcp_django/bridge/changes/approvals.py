@@ -7,7 +7,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -19,7 +19,7 @@ from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
@@ -266,15 +266,22 @@ def vote(change: Change, user: Any, verdict: str, digest: str, comment: str) -> 
 
 def _votes(change: Change, digest: str | None = None) -> Sequence[Decision]:
     """The votes for a change, or those for what the digest names, in their order."""
-    shown = Q() if digest is None else Q(digest=digest)
-    known = Decision.objects.using(change_rows.alias()).filter(shown, change=change, verdict=Verdict.APPROVE)
-    return list(known.exclude(user=None).select_related("user").order_by("at", "pk"))
+    shown = {} if digest is None else {"digest": digest}
+    return list(_approving(change=change, **shown).select_related("user"))
+
+
+def _approving(**which: Any) -> QuerySet[Decision]:
+    known = Decision.objects.using(change_rows.alias()).filter(verdict=Verdict.APPROVE, **which)
+    return known.exclude(user=None).order_by("at", "pk")
 
 
 def _latest(change: Change) -> Sequence[Decision]:
     """The votes for what the last one was for: earlier ones, for other states of the rows, do not count."""
-    found = _votes(change)
-    return [one for one in found if one.digest == found[-1].digest]
+    return _of_last(_votes(change))
+
+
+def _of_last(votes: Sequence[Decision]) -> Sequence[Decision]:
+    return [one for one in votes if one.digest == votes[-1].digest]
 
 
 def may_have_enough(change: Change) -> bool:
@@ -315,9 +322,17 @@ def people_of(change: Change) -> str:
     return ", ".join(one.user_name for one in _latest(change)) if level_of(change) is Level.APPROVE else ""
 
 
-def progress(change: Change) -> str:
-    """How many have agreed, in words."""
-    count, given = change.needs.get("count", 1), len(_latest(change))
+def progress(change: Change, votes: Sequence[Decision] | None = None) -> str:
+    """How many have agreed, in words. ``votes`` for the change, as ``votes_by_change`` has them."""
+    count, given = change.needs.get("count", 1), len(_latest(change) if votes is None else _of_last(votes))
     needed = ngettext("%(count)d person must approve", "%(count)d people must approve", count) % {"count": count}
     agreed = ngettext("%(given)d has agreed", "%(given)d have agreed", given) % {"given": given}
     return f"{needed} · {agreed}"
+
+
+def votes_by_change(changes: Sequence[Change]) -> Mapping[str, Sequence[Decision]]:
+    """The votes for each of the changes, by its number, all in one query."""
+    found: dict[str, list[Decision]] = {change.pk: [] for change in changes}
+    for vote in _approving(change__in=list(found)):
+        found[vote.change_id].append(vote)
+    return found

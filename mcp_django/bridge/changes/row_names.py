@@ -57,6 +57,19 @@ def names_of(rights: ModelRights, keys: Iterable[Any], *, follows: bool = True) 
     }
 
 
+def are_told(by: ModelRights, to: ModelRights, *, follows: bool = True) -> bool:
+    """Whether a reader with the rights ``to``, on whatever row, reads all that the rights ``by`` name it by."""
+    for column in _columns_of(by):
+        read = to.columns.get(column.name)
+        if read is None or (read.related is None) != (column.related is None):
+            return False
+        if column.related is None or read.related is None:
+            continue
+        if read.related.scoped or (follows and not are_told(column.related, read.related, follows=False)):
+            return False
+    return True
+
+
 def in_words(rights: ModelRights | None, name: str, value: Any) -> str:
     """The value of a field, given as JSON, in words. A list of keys names the rows of a relation."""
     if rights is None:

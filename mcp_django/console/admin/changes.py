@@ -10,7 +10,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import (
     Http404,
     HttpRequest,
@@ -20,17 +20,19 @@ from django.http import (
     HttpResponseRedirect,
 )
 from django.urls import URLPattern
+from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.audit.lines import safe_key
 from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.console.admin import deciding, undoing
+from mcp_django.console.admin import deciding, inbox, undoing
 from mcp_django.console.admin.base import FilteredAdmin
+from mcp_django.console.admin.change_words import ChangeWords, keys_shown
 from mcp_django.console.admin.deciding import decide, is_own, may_approve
+from mcp_django.console.admin.effect_parts import ROWS_OF_PAGE, parts_of
 from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Change
@@ -38,10 +40,9 @@ from mcp_django.protocol.names import client_name, printable
 
 #: Changes that are decided by one click, at most.
 _SEVERAL = 20
-#: Keys that a line of the list names.
-_NAMED_KEYS = 3
 #: Records that the page of a change leads to.
 _LINKED_KEYS = 10
+_HOUR, _DAY = 3_600, 86_400
 
 
 class ChangeAdmin(FilteredAdmin):
@@ -52,14 +53,18 @@ class ChangeAdmin(FilteredAdmin):
     text may say whose a row is.
     """
 
-    list_display = ["created_at", "what", "state_now", "by_user", "agent", "why"]
-    list_filter = ["state", "operation", "created_at", "model", "user_name", "client_name"]
+    list_display = ["what", "state_now", "agent", "created_at", "together"]
+    list_filter = [
+        inbox.ShownFilter, inbox.AlikeFilter, "state", "operation", "created_at", "model",
+        ("user_name", inbox.NamesFilter), ("client_name", inbox.NamesFilter),
+    ]  # fmt: skip
     search_fields = ["=key", "user_name", "reason"]
     search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
     ordering = ["-created_at", "-pk"]
     actions = ["approve_several", "reject_several"]
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
+    change_list_template = "admin/mcp_django/change/change_list.html"
     change_form_template = "admin/mcp_django/change/change_form.html"
     fieldsets = [
         (None, {"fields": ["key", "state_now", "operation", "model", "records", "why", "said"]}),
@@ -72,8 +77,8 @@ class ChangeAdmin(FilteredAdmin):
         super().__init__(model, admin_site)
         # Each page of the admin has the list, and a template of ours would be one of many that a project may replace.
         before: Any = admin_site.get_app_list
-        if getattr(before, "func", None) is not deciding.with_number:
-            admin_site.get_app_list = partial(deciding.with_number, before)  # type: ignore[method-assign]
+        if getattr(before, "func", None) is not inbox.with_number:
+            admin_site.get_app_list = partial(inbox.with_number, before)  # type: ignore[method-assign]
 
     # Permissions.
 
@@ -96,30 +101,37 @@ class ChangeAdmin(FilteredAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Change]:
-        # A column of the list does not know its viewer.
-        own = ExpressionWrapper(Q(user=request.user.pk, user__isnull=False), output_field=BooleanField())
-        queryset: QuerySet[Change] = super().get_queryset(request).annotate(is_own=own)
+        queryset: QuerySet[Change] = super().get_queryset(request)
         if super().has_view_permission(request):
             return queryset
         seen = Q(user=request.user.pk)
         if request.user.has_perm(approvals.PERMISSION):
-            seen |= Q(needs__level=Level.APPROVE.name.lower())
+            seen |= inbox.NEEDS_OTHERS
         return queryset.filter(seen)
 
     # The list.
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        # A column of the list does not know its viewer, and asks for one change after the other.
+        changes = super().get_changelist_instance(request)
+        shown: list[Any] = list(changes.result_list)
+        words, votes, groups = ChangeWords(request, shown), approvals.votes_by_change(shown), inbox.groups(request)
+        for change in shown:
+            change.told, change.votes = words.of(change).text, votes[change.pk]
+            change.alike = groups.get(change.pk, ())
+            change.is_own = is_own(request, change)
+        changes.result_list = shown
+        return changes
+
     @admin.display(description=_("what"))
-    def what(self, change: Change) -> str:
-        keys = _keys_shown(change)
-        named = printable(", ".join(keys[:_NAMED_KEYS]))
-        if more := len(keys) - _NAMED_KEYS if len(keys) > _NAMED_KEYS else 0:
-            named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
-        return f"{change.get_operation_display()} {change.model} {named}".rstrip()
+    def what(self, change: Any) -> str:
+        told: str = change.told
+        return told
 
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, change: Change) -> str:
         if outcomes.waits(change):
-            return str(_waits_for(change))
+            return f"{_waits_for(change)} · {_left(change)}"
         if change.state == Change.State.WRITING and change_rows.lease_is_over(change):
             return gettext("its end is not known")
         return str(Change.State(change_rows.state_of(change)).label)
@@ -128,10 +140,22 @@ class ChangeAdmin(FilteredAdmin):
     def by_user(self, change: Change) -> str:
         return printable(change.user_name)
 
-    @admin.display(description=_("agent"))
+    @admin.display(description=_("agent"), ordering="user_name")
     def agent(self, change: Change) -> str:
         # An OAuth client chooses what its tokens are named, and a user the names of theirs.
-        return printable(change.client_name or client_name(change.token_name))
+        named = change.client_name or client_name(change.token_name)
+        return printable(gettext("%(agent)s of %(user)s") % {"agent": named, "user": change.user_name})
+
+    @admin.display(description=_("together"))
+    def together(self, change: Any) -> str:
+        """Links to the changes that are alike, and to what rejects all of the same agent."""
+        links = []
+        if len(change.alike) > 1:
+            alike = gettext("%(count)d alike") % {"count": len(change.alike)}
+            links.append((f"?{inbox.ALIKE}={change.pk}", f"{alike} ▸"))
+        if change.alike:
+            links.append((self.page_url("reject_all", change.pk), gettext("Reject all of this agent…")))
+        return format_html_join(" · ", '<a href="{}">{}</a>', links) or "-"
 
     @admin.display(description=_("reason"))
     def why(self, change: Change) -> str:
@@ -155,12 +179,13 @@ class ChangeAdmin(FilteredAdmin):
         return linked or "-"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        count = len(deciding.waiting_for(request))
+        count = len(inbox.waiting_for(request))
         title = ngettext(
             "Changes by agents · %(count)d waits for you", "Changes by agents · %(count)d wait for you", count
         )
         shown = title % {"count": count} if count else _("Changes by agents")
-        return super().changelist_view(request, {"title": shown, **(extra_context or {})})
+        more = {"title": shown, "waiting": count, "mine": f"?{inbox.SHOWS}={inbox.MINE}"}
+        return super().changelist_view(request, {**more, **(extra_context or {})})
 
     # Several at once: each is shown, and decided by itself.
 
@@ -178,16 +203,20 @@ class ChangeAdmin(FilteredAdmin):
         """A page that shows the changes, and with its click what comes of each."""
         found = list(queryset.order_by("created_at", "pk")[:_SEVERAL])
         if "_decided" in request.POST:
+            told, note = [], request.POST.get("note", "")
             for change in found:
                 choice = next((one for one in deciding.offered(request, change) if one in choices), None)
                 digest = request.POST.get(f"digest-{change.pk}", "")
                 if choice is not None and (digest or choice == "reject"):
-                    decide(request, change, choice, digest, request.POST.get("note", ""))
+                    told.append(decide(request, change, choice, digest, note))
+            deciding.tell(request, told)
             return None
+        words = ChangeWords(request, found)
         shown = [
-            {"change": one, "what": self.what(one), "why": printable(one.reason), **deciding.shown(request, one)}
+            {"change": one, "what": words.of(one).title, "agent": self.agent(one), "why": printable(one.reason),
+             **_whole(deciding.shown(request, one))}
             for one in found
-        ]
+        ]  # fmt: skip
         return self.page(
             request, "change/several", title=_("Several changes by agents"), shown=shown, action=action,
             more=max(0, queryset.count() - _SEVERAL), rejects="reject" in choices,
@@ -200,6 +229,7 @@ class ChangeAdmin(FilteredAdmin):
         # They work in another thread, so the request must hold no lock.
         return [
             self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
+            self.page_path("<path:object_id>/reject-all/", self.reject_all_view, "reject_all", atomic=False),
             self.page_path("<path:object_id>/undo/", self.undo_view, "undo", atomic=False),
             self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
             self.page_path("", self.changelist_view, "changelist", atomic=False),
@@ -210,9 +240,24 @@ class ChangeAdmin(FilteredAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         change = self.get_object(request, key_in_url(object_id))
-        shown = {} if change is None else deciding.shown(request, change)
-        shown["can_undo"] = change is not None and undoing.can_be_undone(change)
+        page = request.GET.get("rows", "")
+        shown = {} if change is None else self._shown(request, change, int(page) if page.isdecimal() else 1)
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def _shown(self, request: HttpRequest, change: Change, page: int) -> dict[str, Any]:
+        """What the page of a change says beside its fields."""
+        words = ChangeWords(request, [change])
+        shown = {"title": _("Change by an agent"), "subtitle": words.of(change).title}
+        shown |= deciding.shown(request, change, page)
+        shown["can_undo"] = undoing.can_be_undone(change)
+        if shown.get("waits"):
+            shown |= {"votes": approvals.votes_by_change([change])[change.pk], "why": printable(change.reason)}
+            shown |= {"left": _left(change), "alike": len(inbox.of_agent(request, change)) - 1}
+        elif not outcomes.waits(change):
+            rows = words.rows_of(change)
+            if len(rows) > (_LINKED_KEYS if "effect" in shown else 0):
+                shown["records"] = parts_of(rows, page)
+        return shown
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """What undoing a change would do, and with a click it is undone: in the name of the person."""
@@ -235,8 +280,10 @@ class ChangeAdmin(FilteredAdmin):
         except CannotApply as error:
             return self.page(request, "change/undo", problem=str(error), **about)
         if request.method != "POST":
-            return self.page(request, "change/undo", **about, **undoing.context(found))
-        undoing.make(request, found, request.POST.get("digest", ""))
+            page = request.GET.get("rows", "")
+            shown = undoing.context(found, int(page) if page.isdecimal() else 1)
+            return self.page(request, "change/undo", **about, **shown)
+        deciding.tell(request, [undoing.make(found, request.POST.get("digest", ""))])
         return HttpResponseRedirect(self.page_url("change", change.pk))
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
@@ -258,7 +305,7 @@ class ChangeAdmin(FilteredAdmin):
         """The records of a change, with links to those that the viewer may see, and their names for whoever may."""
         if not change.model:
             return ""
-        keys = _keys_shown(change)
+        keys = keys_shown(request, change)
         try:
             model = apps.get_model(change.model)
         except LookupError:
@@ -288,8 +335,29 @@ class ChangeAdmin(FilteredAdmin):
         decision = next((one for one in offered if f"_{one}" in request.POST), None)
         if decision is None:
             return HttpResponseBadRequest("Make the change, or reject it.")
-        decide(request, change, decision, request.POST.get("digest", ""), request.POST.get("note", ""))
+        told = decide(request, change, decision, request.POST.get("digest", ""), request.POST.get("note", ""))
+        deciding.tell(request, [told])
         return HttpResponseRedirect(self.page_url("change", change.pk))
+
+    def reject_all_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Reject what waits of the agent of a change, as far as this person may reject it. Asks once."""
+        change = self.get_object(request, key_in_url(object_id))
+        if change is None:
+            raise Http404
+        found = inbox.of_agent(request, change)
+        if request.method != "POST":
+            words = ChangeWords(request, found)
+            return self.page(
+                request, "change/reject_all", title=_("Reject all of this agent"), change=change,
+                agent=self.agent(change), shown=[(one, words.of(one).text) for one in found],
+            )  # fmt: skip
+        # What the agent has proposed since the page was opened was not seen.
+        seen = request.POST.getlist("change")
+        deciding.tell(
+            request,
+            [decide(request, one, "reject", "", request.POST.get("note", "")) for one in found if one.pk in seen],
+        )
+        return HttpResponseRedirect(self.page_url("changelist"))
 
 
 def _names_in(change: Change) -> dict[str, str]:
@@ -297,13 +365,25 @@ def _names_in(change: Change) -> dict[str, str]:
     return {line.key: line.name for line in summaries.read(change.summary) if line.model == change.model}
 
 
-def _keys_shown(change: Any) -> list[str]:
-    """The keys of its records, with LEFT_OUT for each that is another user's and may not be shown."""
-    keys = change_rows.keys_of(change)
-    return keys if change.is_own else [safe_key(key) or LEFT_OUT for key in keys]
+def _whole(shown: dict[str, Any]) -> dict[str, Any]:
+    """What a page of several shows of a change: one of more rows than a page names is decided on its own page."""
+    if shown.get("waits") and len(shown["effect"]["pages"] if shown.get("effect") else ()) > 1:
+        more = {"is_long": True, "count": shown["effect"]["count"], "most": ROWS_OF_PAGE}
+        return {**shown, "effect": None, "digest": "", **more}
+    return shown
 
 
-def _waits_for(change: Change) -> Any:
+def _waits_for(change: Any) -> Any:
     if approvals.level_of(change) is Level.APPROVE:
-        return gettext("waits: %(progress)s") % {"progress": approvals.progress(change)}
-    return _("waits for its user")
+        votes = getattr(change, "votes", None)
+        return gettext("waits: %(progress)s") % {"progress": approvals.progress(change, votes)}
+    return _("waits for you") if getattr(change, "is_own", False) else _("waits for its user")
+
+
+def _left(change: Change) -> str:
+    """How long it waits yet, in whole days or hours."""
+    seconds = max(0, (change.expires_at - timezone.now()).total_seconds())
+    days, hours = int(seconds // _DAY), int(seconds // _HOUR)
+    if days:
+        return ngettext("%(count)d day left", "%(count)d days left", days) % {"count": days}
+    return ngettext("%(count)d hour left", "%(count)d hours left", hours) % {"count": hours}

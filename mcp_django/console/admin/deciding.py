@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib import messages
-from django.db.models import Q
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
@@ -18,15 +16,12 @@ from pydantic_core import from_json
 from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
-from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.changes.run import StaleView
-from mcp_django.bridge.changes.summaries import exact
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
+from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
-from mcp_django.protocol.jsonrpc import encode
-from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -36,12 +31,6 @@ if TYPE_CHECKING:
 Choice = Literal["apply", "approve", "reject"]
 
 _MAX_NOTE = 500
-#: Changes that wait for one person, as far as they are counted.
-_MOST_COUNTED = 100
-NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
-STALE = _("The records have changed since you opened this page. Look at the change again.")
-_REJECTED = _("The change was rejected. Nothing was changed.")
-_OVER = _("This change does not wait any more.")
 
 
 def is_own(request: HttpRequest, change: Change) -> bool:
@@ -67,15 +56,15 @@ def site_of(change: Change) -> MCPSite:
 # What is shown.
 
 
-def shown(request: HttpRequest, change: Change) -> JSON:
-    """What the page shows to its viewer: what the change would do now, or what it has done."""
+def shown(request: HttpRequest, change: Change, page: int = 1) -> JSON:
+    """What a page shows to its viewer: what the change would do now, or what it has done."""
     from mcp_django.server import waiting_changes
 
     if not is_own(request, change):
         looked = _look(request, change) if may_approve(request, change) else None
-        return {} if looked is None else looked.context(change)
+        return {} if looked is None else looked.context(change, page)
     if change.state == Change.State.APPLIED:
-        return {"effect": _effect(from_json(change.result))} if change.result else {}
+        return {"effect": parts_of_answer(from_json(change.result))} if change.result else {}
     if not outcomes.waits(change):
         return {}
     needs_others = approvals.level_of(change) is Level.APPROVE
@@ -87,7 +76,8 @@ def shown(request: HttpRequest, change: Change) -> JSON:
         return {}
     except waiting_changes.CannotApply as error:
         return {"problem": str(error), **more}
-    return {"effect": effect_of(shown.lines), "digest": shown.digest, "may_apply": not needs_others, **more}
+    effect = parts_of(shown.lines, page)
+    return {"effect": effect, "digest": shown.digest, "may_apply": not needs_others, **more}
 
 
 @dataclass(frozen=True)
@@ -101,11 +91,13 @@ class _Looked:
     #: Why this person may not decide.
     why_not: str = ""
 
-    def context(self, change: Change) -> JSON:
+    def context(self, change: Change, page: int) -> JSON:
         may_approve = bool(self.digest) and not self.problem and not self.why_not
         return {
-            "effect": effect_of(self.lines), "digest": self.digest if may_approve else "", "may_approve": may_approve,
+            "effect": parts_of(self.lines, page) if self.lines else None,
+            "digest": self.digest if may_approve else "", "may_approve": may_approve,
             "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
+            "needed": approvals.who(change),
         }  # fmt: skip
 
 
@@ -115,12 +107,8 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 
     if not outcomes.waits(change):
         return None
-    own_site, ours = site_of(change), from_view(request)
-    if len(own_site.persons_of(request)) > 1:
-        return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
-    if own_site.remember_key(ours) is None and not _is_at_host(request, change):
-        # Something may choose a tenant by the host.
-        return _Looked(why_not=gettext("Open this page at the host at which the agent works."))
+    if why := _why_unseen(request, change):
+        return _Looked(why_not=why)
     try:
         shown = waiting_changes.shown(change, request.user)
     except NotWaiting:
@@ -138,139 +126,112 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
 
 
+def _why_unseen(request: HttpRequest, change: Change) -> str:
+    """Why somebody who may approve such changes reads nothing of this one here; empty if nothing speaks against it."""
+    own_site = site_of(change)
+    if len(own_site.persons_of(request)) > 1:
+        return gettext("You act as another user. Log in as yourself to decide about changes.")
+    if own_site.remember_key(from_view(request)) is None and not _is_at_host(request, change):
+        # Something may choose a tenant by the host.
+        return gettext("Open this page at the host at which the agent works.")
+    return ""
+
+
+def may_read(request: HttpRequest, change: Change) -> bool:
+    """Whether the viewer may read what the change does at all, as far as the viewer's own policy goes."""
+    return is_own(request, change) or (may_approve(request, change) and not _why_unseen(request, change))
+
+
 def _is_at_host(request: HttpRequest, change: Change) -> bool:
     """Whether a person's request came to the same host as the agent's."""
     meta = from_json(change.origin)["meta"]
     return all(request.META.get(name) == meta.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
 
 
-def effect_of(lines: Iterable[summaries.Line]) -> JSON:
-    """What a change does, in words, as the parts that a template shows. Rows that change alike stand together."""
-    found: JSON = {"diffs": [], "rows": [], "on": [], "notes": [], "deleted": [], "unlinked": []}
-    alike: dict[Any, list[summaries.Line]] = {}
-    for (change, *_rest), group in groupby(lines, key=summaries.place_of):
-        of_row = list(group)
-        if of_row[0].count:
-            found[change] += [(one.model, one.count) for one in of_row]
-        elif change in ("delete", "on"):
-            found["rows" if change == "delete" else "on"].append(summaries.who(of_row[0]))
-        else:
-            diff = tuple((one.column, exact(one.before), exact(one.after)) for one in of_row if one.column)
-            alike.setdefault((change, of_row[0].model, diff), []).append(of_row[0])
-    for (_change, _model, diff), rows in alike.items():
-        values = [{"field": column, "before": before, "after": after} for column, before, after in diff]
-        several = [summaries.who(row) for row in rows] if len(rows) > 1 and rows[0].key else []
-        found["diffs"].append({"title": summaries.title_of(rows[0], len(rows)), "diff": values, "rows": several})
-    return found
-
-
-def _effect(result: JSON) -> JSON:
-    """The parts of an answer to an agent that a template shows."""
-    rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
-    parts = [
-        {
-            "title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk"), row.get("name")])),
-            "diff": row.get("diff", ()),
-        }
-        for row in rows
-    ]
-    deletes = [one for one in parts if not one["diff"]]
-    diffs = [*deletes, {"title": "", "diff": result.get("diff", ())}, *(one for one in parts if one["diff"])]
-    return {
-        "diffs": [
-            {
-                "title": exact(one["title"]),
-                "diff": [{name: _text(value) for name, value in each.items()} for each in one["diff"]],
-            }
-            for one in diffs
-            if one["diff"] or one["title"]
-        ],
-        "rows": [exact(", ".join(filter(None, row))) for row in result.get("deleted_rows", ())],
-        "notes": [printable(note) for note in result.get("notes", ())],
-        "deleted": list(result.get("deleted", {}).items()),
-        "unlinked": list(result.get("unlinked", {}).items()),
-    }
-
-
-def _text(value: Any) -> str:
-    """A value of a diff, each character of which shows as what it is."""
-    if value is None:
-        return NOTHING
-    return exact(value if isinstance(value, str) else encode(value).decode())
-
-
 # What comes of it.
 
 
-def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, note: str) -> None:
-    """Do what the person has chosen, one of what is ``offered``, and say what came of it in a message."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a decision, for whoever has made it."""
+
+    level: int
+    text: Any
+
+
+_OVER = Outcome(messages.WARNING, _("This change does not wait any more."))
+STALE = Outcome(messages.WARNING, _("The records have changed since you opened this page. Look at the change again."))
+_REJECTED = Outcome(messages.SUCCESS, _("The change was rejected. Nothing was changed."))
+
+
+def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, note: str) -> Outcome:
+    """Do what the person has chosen, one of what is ``offered``."""
     note = note[:_MAX_NOTE]
     if choice == "apply":
-        _apply(request, change, digest)
-    elif is_own(request, change):
+        return _apply(request, change, digest)
+    if is_own(request, change):
         withdraws = approvals.level_of(change) is Level.APPROVE
-        _reject(request, change, note or gettext("Its user rejected it."), is_withdrawn=withdraws)
-    else:
-        _vote(request, change, digest, note, approves=choice == "approve")
+        return _reject(change, note or gettext("Its user rejected it."), is_withdrawn=withdraws)
+    return _vote(request, change, digest, note, approves=choice == "approve")
 
 
-def _reject(request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
-    if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
-        messages.success(request, _REJECTED)
-    else:
-        messages.warning(request, _OVER)
+def tell(request: HttpRequest, of: Iterable[Outcome]) -> None:
+    """Say what came of decisions: what came of several alike is said once."""
+    for (level, text), count in Counter((one.level, str(one.text)) for one in of).items():
+        several = gettext("%(count)d changes: %(text)s") % {"count": count, "text": text}
+        messages.add_message(request, level, several if count > 1 else text)
 
 
-def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> None:
+def _reject(change: Change, note: str, *, is_withdrawn: bool = False) -> Outcome:
+    is_done = outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn)
+    return _REJECTED if is_done else _OVER
+
+
+def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> Outcome:
     """Record the vote of a person who may approve the change, and make it once there are enough."""
     looked = _look(request, change)
     if looked is None:
-        messages.warning(request, _OVER)
-    elif looked.why_not or (approves and looked.problem):
-        messages.error(request, looked.why_not or looked.problem)
-    elif approves and looked.digest != digest:
-        messages.warning(request, STALE)
-    else:
-        verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
-        if not approves:
-            note = note or gettext("%(user)s rejected it.") % {"user": request.user}
-        try:
-            approvals.vote(change, request.user, verdict, looked.digest, note)
-        except NotWaiting:
-            messages.warning(request, _OVER)
-            return
-        if not approves:
-            messages.success(request, _REJECTED)
-        elif approvals.has_enough(change, digest):
-            _make(request, change, digest)
-        else:
-            said = gettext("Your approval was recorded. %(progress)s.") % {"progress": approvals.progress(change)}
-            messages.success(request, said)
+        return _OVER
+    if looked.why_not or (approves and looked.problem):
+        return Outcome(messages.ERROR, looked.why_not or looked.problem)
+    if approves and looked.digest != digest:
+        return STALE
+    verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
+    if not approves:
+        note = note or gettext("%(user)s rejected it.") % {"user": request.user}
+    try:
+        approvals.vote(change, request.user, verdict, looked.digest, note)
+    except NotWaiting:
+        return _OVER
+    if not approves:
+        return _REJECTED
+    if approvals.has_enough(change, digest):
+        return _make(request, change, digest)
+    said = gettext("Your approval was recorded. %(progress)s.") % {"progress": approvals.progress(change)}
+    return Outcome(messages.SUCCESS, said)
 
 
-def _apply(request: HttpRequest, change: Change, digest: str) -> None:
+def _apply(request: HttpRequest, change: Change, digest: str) -> Outcome:
     if len(site_of(change).persons_of(request)) > 1:
         said = gettext("You act as another user, who must agree. Log in as yourself to agree to your own changes.")
-        messages.error(request, said)
-        return
-    _make(request, change, digest)
+        return Outcome(messages.ERROR, said)
+    return _make(request, change, digest)
 
 
-def _make(request: HttpRequest, change: Change, digest: str) -> None:
+def _make(request: HttpRequest, change: Change, digest: str) -> Outcome:
     from mcp_django.server import waiting_changes
 
     try:
         waiting_changes.apply(change, digest)
     except StaleView:
-        messages.warning(request, STALE)
+        return STALE
     except NotApproved:
-        messages.warning(request, gettext("Other people must approve this. Not enough of them have."))
+        return Outcome(messages.WARNING, gettext("Other people must approve this. Not enough of them have."))
     except NotWaiting:
-        messages.warning(request, _OVER)
+        return _OVER
     except waiting_changes.CannotApply as error:
-        messages.error(request, str(error) if is_own(request, change) else _why(error))
-    else:
-        messages.success(request, gettext("The change was made."))
+        return Outcome(messages.ERROR, str(error) if is_own(request, change) else _why(error))
+    return Outcome(messages.SUCCESS, gettext("The change was made."))
 
 
 def _why(error: waiting_changes.CannotApply) -> str:
@@ -278,41 +239,3 @@ def _why(error: waiting_changes.CannotApply) -> str:
     if error.may_tell_values:
         return gettext("The change cannot be made as the records are now. Its user's page says why.")
     return str(error)
-
-
-# Several, and how many there are.
-
-
-def waiting_for(request: HttpRequest) -> list[Change]:
-    """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
-    kept: list[Change] | None = getattr(request, "_mcp_waiting", None)
-    if kept is not None:
-        return kept
-    user = request.user
-    known = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
-    others = NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
-    found = known.filter(Q(user=user.pk) | others).order_by("created_at", "pk")[:_MOST_COUNTED]
-    waiting = [one for one in found if _waits_for(user, one)]
-    # The list of apps and the page itself both say how many.
-    request._mcp_waiting = waiting  # type: ignore[attr-defined]
-    return waiting
-
-
-def _waits_for(user: Any, change: Change) -> bool:
-    if approvals.level_of(change) is not Level.APPROVE:
-        return bool(change.user_id == user.pk)
-    return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
-
-
-def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:
-    """The list of apps of an AdminSite, where ours says how many changes wait for this person."""
-    # A project may have overridden it without the label, which Django gives it for the page of one app alone.
-    found = get_app_list(request) if app_label is None else get_app_list(request, app_label)
-    if not request.user.is_authenticated:
-        return found
-    for model in (one for app in found for one in app.get("models", ()) if one.get("model") is Change):
-        count = len(waiting_for(request))
-        if count:
-            shown = f"{count}+" if count >= _MOST_COUNTED else count
-            model["name"] = f"{model['name']} ({shown})"
-    return found

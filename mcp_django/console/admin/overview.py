@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days, moment_comparison
-from mcp_django.console.admin import deciding, documentation
+from mcp_django.console.admin import documentation, inbox
 from mcp_django.console.admin.activity import CallAdmin
 from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.admin.tools import tool_of
@@ -98,7 +98,7 @@ class Overview:
     @cached_property
     def waiting(self) -> int:
         """How many changes wait for this viewer."""
-        return len(deciding.waiting_for(self._request)) if self._shows(Change) else 0
+        return len(inbox.waiting_for(self._request)) if self._shows(Change) else 0
 
     @cached_property
     def due_at(self) -> datetime.datetime | None:
@@ -109,7 +109,7 @@ class Overview:
     @cached_property
     def lacks_due(self) -> bool:
         """Whether changes have waited for other people, and ``mcp_due`` has never run to tell anybody."""
-        return self._shows(Change) and self.due_at is None and Change.objects.filter(deciding.NEEDS_OTHERS).exists()
+        return self._shows(Change) and self.due_at is None and Change.objects.filter(inbox.NEEDS_OTHERS).exists()
 
     @property
     def waiting_url(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.utils.translation import gettext
@@ -13,6 +13,8 @@ from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.writes import undo
 from mcp_django.bridge.writes.tools import UndoChange
 from mcp_django.console.admin import deciding
+from mcp_django.console.admin.deciding import Outcome
+from mcp_django.console.admin.effect_parts import parts_of
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
 
@@ -43,11 +45,11 @@ def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
     return begun_changes.begin(request, site, UndoChange.name, arguments)
 
 
-def context(found: Begun) -> JSON:
+def context(found: Begun, page: int) -> JSON:
     """What the page shows."""
     left = found.preview.get("left_alone", [])
     return {
-        "effect": deciding.effect_of(found.lines),
+        "effect": parts_of(found.lines, page),
         "digest": found.digest,
         "needs_others": approvals.who(found.change) if found.needs_others else "",
         "left_alone": [printable(" ".join(filter(None, (one["model"], one["id"], one.get("field"), f"({one['why']})"))))
@@ -57,20 +59,18 @@ def context(found: Begun) -> JSON:
     }  # fmt: skip
 
 
-def make(request: HttpRequest, found: Begun, digest: str) -> None:
-    """Undo it, if that is what the person was shown, and say what came of it in a message."""
+def make(found: Begun, digest: str) -> Outcome:
+    """Undo it, if that is what the person was shown."""
     from mcp_django.server import begun_changes
     from mcp_django.server.waiting_changes import CannotApply
 
     if found.digest != digest:
-        messages.warning(request, deciding.STALE)
-        return
+        return deciding.STALE
     try:
         is_made = begun_changes.make(found)
     except (StaleView, NotWaiting):
-        messages.warning(request, deciding.STALE)
+        return deciding.STALE
     except CannotApply as error:
-        messages.error(request, str(error))
-    else:
-        said: Any = gettext("It was undone.") if is_made else gettext("Other people must approve this. It waits.")
-        messages.success(request, said)
+        return Outcome(messages.ERROR, str(error))
+    said = gettext("It was undone.") if is_made else gettext("Other people must approve this. It waits.")
+    return Outcome(messages.SUCCESS, said)

@@ -500,9 +500,9 @@ def test_several_are_approved_by_one_click_each_by_itself(approved: None, bob: U
     response = several(bob, "approve_several", keys, _decided="1", note="Fine.", **digests)
 
     assert [str(one) for one in response.wsgi_request._messages._queued_messages] == [
-        "The change was made.", "The records have changed since you opened this page. Look at the change again.",
-        "The change was made.",
-    ]  # fmt: skip
+        "2 changes: The change was made.",
+        "The records have changed since you opened this page. Look at the change again.",
+    ]
     assert [state_of(key) for key in keys] == ["applied", "waiting", "applied"]
     assert [one.comment for one in Decision.objects.all()] == ["Fine.", "Fine."]
 
@@ -683,7 +683,7 @@ def test_an_admin_site_whose_list_of_apps_knows_no_label(key: str, bob: User, mo
     from django.contrib import admin
     from django.test import Client
 
-    from mcp_django.console.admin import deciding
+    from mcp_django.console.admin import inbox
 
     def listed(request: Any) -> Any:
         return [
@@ -691,7 +691,7 @@ def test_an_admin_site_whose_list_of_apps_knows_no_label(key: str, bob: User, mo
             *AdminSite.get_app_list(admin.site, request),
         ]
 
-    monkeypatch.setattr(admin.site, "get_app_list", partial(deciding.with_number, listed))
+    monkeypatch.setattr(admin.site, "get_app_list", partial(inbox.with_number, listed))
 
     assert "Changes by agents (1)" in text_of(Browser(bob).client.get("/admin/flights/flight/"))
     assert Client().get("/admin/login/").status_code == 200

@@ -406,6 +406,7 @@ def test_a_page_of_a_deletion_names_each_row_and_only_to_those_who_may_know(
 def test_writing_in_the_other_direction_on_the_page_of_a_person(root: Writer, own: Browser) -> None:
     odd = "\u202e\u2066\u200b\u2028fog\x07\u3164"
     key = waiting(root, notes=odd, reason=odd)
+    Change.objects.update(client_name=odd, user_name=odd)
 
     page, listed = text_of(own.page(key)), text_of(own.client.get(LIST))
 

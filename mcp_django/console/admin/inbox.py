@@ -1,0 +1,150 @@
+"""Which changes wait for a person: the number in the list of apps, the filters of the list, and what is alike in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.declared.consent import Level
+from mcp_django.console.admin import deciding
+from mcp_django.console.admin.change_words import ChangeWords
+from mcp_django.models import Change
+from mcp_django.protocol.names import printable
+
+#: Changes that wait for one person, as far as they are counted.
+_MOST_COUNTED = 100
+NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
+#: The parameters of the list: which changes it shows, and the one to which others are alike.
+SHOWS, ALIKE = "show", "alike"
+MINE = "mine"
+_OPEN = (Change.State.WAITING, Change.State.WRITING)
+
+
+def waiting_for(request: HttpRequest) -> list[Change]:
+    """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
+    kept: list[Change] | None = getattr(request, "_mcp_waiting", None)
+    if kept is not None:
+        return kept
+    user = request.user
+    others = NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
+    found = _waiting().filter(Q(user=user.pk) | others).order_by("created_at", "pk")[:_MOST_COUNTED]
+    waiting = [one for one in found if _waits_for(user, one)]
+    # The list of apps and the page itself both say how many.
+    request._mcp_waiting = waiting  # type: ignore[attr-defined]
+    return waiting
+
+
+def _waiting() -> QuerySet[Change]:
+    return Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
+
+
+def _waits_for(user: Any, change: Change) -> bool:
+    if approvals.level_of(change) is not Level.APPROVE:
+        return bool(change.user_id == user.pk)
+    return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
+
+
+def of_agent(request: HttpRequest, change: Change) -> list[Change]:
+    """The changes of the same agent that wait, and which this person may reject: as many as may wait of one agent."""
+    found = _waiting().filter(site=change.site, principal_key=change.principal_key, line=change.line)
+    return [
+        one
+        for one in found.order_by("created_at", "pk")
+        if "reject" in deciding.offered(request, one)
+        and (deciding.is_own(request, one) or _waits_for(request.user, one))
+    ]
+
+
+# Alike ones.
+
+
+def groups(request: HttpRequest) -> dict[str, list[Change]]:
+    """The changes that wait for this person, by the number of the first of those that are alike."""
+    kept: dict[str, list[Change]] | None = getattr(request, "_mcp_groups", None)
+    if kept is None:
+        waiting = waiting_for(request)
+        kept = _grouped(waiting, ChangeWords(request, waiting))
+        request._mcp_groups = kept  # type: ignore[attr-defined]
+    return kept
+
+
+def _grouped(changes: Iterable[Change], words: ChangeWords) -> dict[str, list[Change]]:
+    first: dict[Hashable, str] = {}
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        alike = words.of(change).alike
+        leader = change.pk if alike is None else first.setdefault(alike, change.pk)
+        found.setdefault(leader, []).append(change)
+    return found
+
+
+# Filters.
+
+
+class ShownFilter(admin.SimpleListFilter):
+    """What waits for the person, where alike ones are one line, what their own agents proposed, and what is over."""
+
+    title = _("whose turn it is")
+    parameter_name = SHOWS
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, Any]]:
+        return [(MINE, _("Waits for me")), ("agents", _("My agents")), ("decided", _("Decided"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Change]) -> QuerySet[Change]:
+        match self.value():
+            case "mine":
+                return queryset.filter(pk__in=list(groups(request)))
+            case "agents":
+                return queryset.filter(user=request.user.pk)
+            case "decided":
+                return queryset.exclude(state__in=_OPEN)
+        return queryset
+
+
+class AlikeFilter(admin.SimpleListFilter):
+    """The changes that are alike to one. Only the line of that one leads here."""
+
+    title = _("alike ones")
+    parameter_name = ALIKE
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, Any]]:
+        chosen = self.value()
+        return [(chosen, _("Alike ones"))] if chosen else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Change]) -> QuerySet[Change]:
+        if not self.value():
+            return queryset
+        alike = groups(request).get(str(self.value()), ())
+        return queryset.filter(pk__in=[one.pk for one in alike])
+
+
+class NamesFilter(admin.AllValuesFieldListFilter):
+    """Names that somebody has chosen, each character of which shows. That of nobody is a link that can be seen, too."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for choice in super().choices(changelist):
+            yield {**choice, "display": printable(str(choice["display"])) or "-"}
+
+
+# The list of apps.
+
+
+def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:
+    """The list of apps of an AdminSite, where ours says how many changes wait for this person."""
+    # A project may have overridden it without the label, which Django gives it for the page of one app alone.
+    found = get_app_list(request) if app_label is None else get_app_list(request, app_label)
+    if not request.user.is_authenticated:
+        return found
+    for model in (one for app in found for one in app.get("models", ()) if one.get("model") is Change):
+        count = len(waiting_for(request))
+        if count:
+            shown = f"{count}+" if count >= _MOST_COUNTED else count
+            model["name"] = f"{model['name']} ({shown})"
+    return found
