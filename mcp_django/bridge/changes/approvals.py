@@ -23,6 +23,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.access import trail
 from mcp_django.access.authentication import login_request
 from mcp_django.access.user_permissions import are_in_tables
 from mcp_django.bridge.callers import can_own
@@ -262,6 +263,21 @@ def vote(change: Change, user: Any, verdict: str, digest: str, comment: str) -> 
         )  # fmt: skip
         if verdict == Verdict.REJECT and not change_rows.reject(change, comment):
             raise NotWaiting
+        decision = "approved" if verdict == Verdict.APPROVE else "rejected"
+        trail.note_decision(change, decision, change_rows.uri_of(change), alias)
+
+
+def give_up(change: Change, note: str) -> bool:
+    """The change is not wanted by its user, who withdraws it where other people were to approve it.
+
+    False if another was faster.
+    """
+    withdraws = level_of(change) is Level.APPROVE
+    if not change_rows.reject(change, note, is_withdrawn=withdraws):
+        return False
+    decision = "withdrawn" if withdraws else "rejected"
+    trail.note_decision(change, decision, change_rows.uri_of(change), change_rows.alias())
+    return True
 
 
 def _votes(change: Change, digest: str | None = None) -> Sequence[Decision]:

@@ -15,7 +15,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
-from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
+from mcp_django.access.trail import acting
+from mcp_django.bridge.changes import approvals, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.row_names import NOTHING
@@ -208,14 +209,15 @@ def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, no
     if choice == "apply":
         _apply(request, change, digest)
     elif is_own(request, change):
-        withdraws = approvals.level_of(change) is Level.APPROVE
-        _reject(request, change, note or gettext("Its user rejected it."), is_withdrawn=withdraws)
+        _give_up(request, change, note or gettext("Its user rejected it."))
     else:
         _vote(request, change, digest, note, approves=choice == "approve")
 
 
-def _reject(request: HttpRequest, change: Change, note: str, *, is_withdrawn: bool = False) -> None:
-    if outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn):
+def _give_up(request: HttpRequest, change: Change, note: str) -> None:
+    with acting(request):
+        is_given_up = outcomes.waits(change) and approvals.give_up(change, note)
+    if is_given_up:
         messages.success(request, _REJECTED)
     else:
         messages.warning(request, _OVER)
@@ -235,7 +237,8 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
         if not approves:
             note = note or gettext("%(user)s rejected it.") % {"user": request.user}
         try:
-            approvals.vote(change, request.user, verdict, looked.digest, note)
+            with acting(request):
+                approvals.vote(change, request.user, verdict, looked.digest, note)
         except NotWaiting:
             messages.warning(request, _OVER)
             return
