@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin, TabularInline
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.core.management import call_command
 from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
@@ -240,6 +241,19 @@ def test_04_who_made_the_token(approved: None, bob: User, mute: Peer, peers: Pee
     assert NOT_YOU in text_of(Browser(bob).page(key))
     assert said(Browser(bob).decide(key, "approve", digest=digest_for(eve, key))) == [NOT_YOU]
     assert approve(eve, key) == ["The change was made."]
+
+
+def test_04_who_is_recorded_to_have_made_the_token_while_its_change_waits(
+    approved: None, bob: User, mute: Peer, peers: Peers, users: Users
+) -> None:
+    staff("eve")
+    made, token = AccessToken.objects.create_token(user=users.ops, scopes=ALL_SCOPES)
+    key = proposed(peers(token), "update_record", model=FLIGHT, id="1", values={"notes": "fog"})["change"]
+    digest = digest_for(bob, key)
+
+    call_command("mcp_token", token=made.pk, made_by="bob")
+
+    assert said(Browser(bob).decide(key, "approve", digest=digest)) == [NOT_YOU] and state_of(key) == "waiting"
 
 
 @pytest.mark.every_database
