@@ -403,6 +403,26 @@ def test_an_action_whose_run_died_goes_on_by_a_click_and_not_by_a_clock(
     assert approve(bob, key) == ["The change was made."] and statuses() == ["cancelled"] * 2
 
 
+def test_an_action_whose_run_died_after_its_user_agreed_in_the_client_is_proposed_anew(
+    cancelling: Any, asker: Peer
+) -> None:
+    cancelling(consent="ask")
+    shown = asker.call(CANCEL, ids=["1", "4"])["content"][0]["text"]
+    [confirm] = re.findall(r'"confirm": "([^"]+)"', shown)
+    said_ = call(asker, CANCEL, MODERN, choose("accept"), ids=["1", "4"], confirm=confirm)
+    assert statuses() == ["cancelled"] * 2 and len(questions(said_)) == 1
+    Flight.objects.filter(pk__in=[1, 4]).update(status="on_time")
+    Change.objects.update(state="writing", run="gone", lease_until=timezone.now())
+    key = Change.objects.get().pk
+
+    again = call(asker, CANCEL, MODERN, choose("accept"), ids=["1", "4"], confirm=confirm)
+
+    assert statuses() == ["on_time"] * 2
+    told = asker.call("get_change", change=key)["structuredContent"]
+    assert told["status"] == "failed" and "so that people are asked again" in told["notes"][1]
+    assert answer_of(again) == told and not questions(again)
+
+
 @pytest.mark.parametrize("hides", ["row", "action"])
 def test_who_may_not_run_the_action_or_see_a_row_does_not_approve_it(
     cancelling: Any, bob: User, root: Writer, users: Users, hides: str
