@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
-from mcp_django.bridge.writes import change_rows
+from mcp_django.bridge.changes import change_rows
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import Change
 from tests.access.lent import Clock, lent_to, stopped
