@@ -20,18 +20,12 @@ from mcp_django import action
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Change
-from tests.bridge.writes.conftest import Writer
+from tests.bridge.writes.approving import FLIGHT
 from tests.support.data import switch_on
 from tests.support.declared import Declared
-from tests.support.peers import Message
+from tests.support.peers import Message, Peer
 
-FLIGHT = "flights.flight"
 LENGTHEN = "flights_flight_mark_cancelled"
-#: What somebody needs to see and to do all of them.
-APPROVER = (
-    "mcp_django.approve_change", "flights.view_flight", "flights.change_flight", "flights.view_airport",
-    "flights.view_airline", "flights.view_plane",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,17 +40,17 @@ class Kind:
     #: Whether it is written in the same transaction as what is kept of it.
     is_one_transaction: bool = True
 
-    def confirmed(self, writer: Writer) -> Message:
+    def confirmed(self, writer: Peer) -> Message:
         """The call that confirms it."""
         shown = writer.call(self.tool, **self.arguments)["content"][0]["text"]
         [confirm] = re.findall(r'"confirm": ?"([^"]+)"', shown)
         return {**self.arguments, "confirm": confirm}
 
-    def propose(self, writer: Writer) -> str:
+    def propose(self, writer: Peer) -> str:
         """The number of a change that waits for other people."""
-        found = writer.ask(self.tool, **self.confirmed(writer))
-        assert found["status"] == "pending", found
-        return str(found["change"])
+        result = writer.call(self.tool, **self.confirmed(writer))
+        assert result["structuredContent"]["status"] == "pending", result
+        return str(result["structuredContent"]["change"])
 
 
 def _logged(*keys: str) -> int:
@@ -91,10 +85,14 @@ KINDS = {
 }
 
 
-def declare(declared: Declared, consent: Any = "approve") -> None:
+def declare(declared: Declared, consent: Any = "approve", hidden_from: str = "") -> None:
     """All kinds, each with this consent. What an action and a function write tells how often they were run."""
 
     class Admin(FlightAdmin):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            rows = super().get_queryset(request)
+            return rows.none() if request.user.get_username() == hidden_from else rows
+
         @action(consent=consent)
         def mark_cancelled(self, request: HttpRequest, queryset: Any) -> None:
             queryset.update(distance=F("distance") + 1)

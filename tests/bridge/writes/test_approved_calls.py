@@ -22,9 +22,9 @@ from mcp_django import Approval, action, tool
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Change, Tool
+from tests.bridge.writes.approving import APPROVER, LONG_AGO, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, proposed, said
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import APPROVER, LONG_AGO, staff, text_of
 from tests.bridge.writes.test_consent import MODERN, answer_of, call, choose, confirmed, questions
 from tests.support.asking import listed
 from tests.support.data import Users, switch_on

@@ -17,11 +17,11 @@ from django.core.management import call_command
 
 from mcp_django import Approval
 from mcp_django.models import Change, Decision
+from tests.bridge.writes.approving import staff
 from tests.bridge.writes.clicking import Browser, approve, state_of
 from tests.bridge.writes.conftest import Writer
 from tests.bridge.writes.killing import IN_ONE_TRANSACTION
 from tests.bridge.writes.kinds import KINDS, Kind, declare, end_lease, switched_on
-from tests.bridge.writes.test_approvals import staff
 from tests.push.processes import ROOT, environment
 from tests.support import forkserver
 from tests.support.data import Users

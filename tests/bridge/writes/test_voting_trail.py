@@ -12,9 +12,9 @@ from django.core.management import call_command
 from demo_project.flights.models import Flight
 from mcp_django.audit.recorder import recorder
 from mcp_django.models import Call
+from tests.bridge.writes.approving import FLIGHT, propose, staff
 from tests.bridge.writes.clicking import Browser, approve
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import FLIGHT, propose, staff
 from tests.support.data import Users
 from tests.support.declared import Declared
 
