@@ -307,37 +307,6 @@ def test_a_call_after_a_crash_keeps_the_change_and_its_votes(key: str, bob: User
     assert Flight.objects.get(pk=4).notes == "note 3"
 
 
-@pytest.mark.every_database
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 2])
-def test_two_people_who_approve_at_once_make_it_once(
-    flights: Any, declared: Declared, bob: User, ops: Writer, count: int
-) -> None:
-    from threading import Barrier, Thread
-
-    from django.db import connections
-
-    eve = staff("eve")
-    declared.model(Flight, consent={"update": Approval(count=count)})
-    for number in range(10):
-        key = propose(ops, notes=f"fog {number}")
-        browsers = [Browser(one) for one in (bob, eve)]
-        digests = [one.digest(key) for one in browsers]
-        barrier = Barrier(2)
-
-        def click(browser: Browser, digest: str, key: str = key, barrier: Barrier = barrier) -> None:
-            barrier.wait()
-            browser.decide(key, "approve", digest=digest)
-            connections.close_all()
-
-        threads = [Thread(target=click, args=one) for one in zip(browsers, digests, strict=True)]
-        [one.start() for one in threads]
-        [one.join() for one in threads]
-
-        assert state_of(key) == "applied" and notes_of() == f"fog {number}"
-        assert LogEntry.objects.filter(change_message__contains=key).count() == 1
-
-
 def test_a_caller_without_a_user_proposes_nothing_that_others_must_approve(users: Users) -> None:
     exchange: Any = SimpleNamespace(principal=Principal(AnonymousUser(), frozenset()), usage=SimpleNamespace(values={}))
 
