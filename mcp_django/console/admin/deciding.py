@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.changes.summaries import exact
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
+from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
 from mcp_django.protocol.jsonrpc import encode
@@ -42,6 +43,7 @@ _MOST_COUNTED = 100
 NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
 _STALE = _("The records have changed since you opened this page. Look at the change again.")
 _REJECTED = _("The change was rejected. Nothing was changed.")
+_ELSEWHERE = _("Open this page at the host at which the agent works.")
 _OVER = _("This change does not wait any more.")
 
 
@@ -116,12 +118,13 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 
     if not outcomes.waits(change):
         return None
-    own_site, ours = _site_of(change), from_view(request)
+    own_site = _site_of(change)
     if len(own_site.persons_of(request)) > 1:
         return _Looked(why_not=gettext("You act as another user. Log in as yourself to decide about changes."))
-    if own_site.remember_key(ours) is None and not _is_at_host(request, change):
+    key = _remember_key(own_site, request)
+    if key is None and not _is_at_host(request, change):
         # Something may choose a tenant by the host.
-        return _Looked(why_not=gettext("Open this page at the host at which the agent works."))
+        return _Looked(why_not=str(_ELSEWHERE))
     try:
         shown = waiting_changes.shown(change, request.user)
     except NotWaiting:
@@ -131,12 +134,25 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
         return _Looked(why_not=_why(error))
     if shown.seen is None:
         return None
+    if key != shown.remember_key:
+        return _Looked(why_not=str(_ELSEWHERE))
     hidden = shown.seen.hidden
     problem = ngettext(
         "%(count)d value is hidden from you, so you cannot approve the change.",
         "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
     ) % {"count": hidden}  # fmt: skip
     return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
+
+
+def _remember_key(own_site: MCPSite, request: HttpRequest) -> Hashable | None:
+    """What a person's permissions depend on beside the user, such as the tenant at which the page is open."""
+    ours = from_view(request)
+
+    def ask() -> Hashable | None:
+        with own_site.in_context(ours):
+            return own_site.remember_key(ours)
+
+    return call_hook(ask, None, "remember_key")
 
 
 def _is_at_host(request: HttpRequest, change: Change) -> bool:
