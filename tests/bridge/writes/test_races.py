@@ -115,6 +115,8 @@ def at_once(*tasks: Callable[[], Any]) -> None:
             one.result(120)
 
 
+# A hundred rounds take minutes.
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("race", RACES)
 @pytest.mark.parametrize("kind", [KINDS["record"], KINDS["call"]], ids=["record", "call"])
 def test_it_is_made_once_or_not_at_all(
