@@ -205,6 +205,17 @@ def test_tokens_are_shown_and_found_by_their_last_characters(superuser: User) ->
 # Rolling.
 
 
+def test_the_page_of_a_token_says_who_made_it_or_that_nobody_knows(superuser: User, staff: User) -> None:
+    tokens = [AccessToken.objects.create_token(user=superuser, made_by=by)[0] for by in (None, staff, 999, "no key")]
+    client = logged_in(superuser)
+
+    pages = [client.get(f"/admin/mcp_django/accesstoken/{one.pk}/change/").content.decode() for one in tokens]
+
+    told = [re.findall(r'<label>Made by:</label>\s*<div class="readonly">([^<]*)<', page) for page in pages]
+    unknown, gone = "not recorded, so it counts as made by its user", "a user who was deleted"
+    assert told == [[unknown], ["staff"], [gone], [gone]]
+
+
 def test_rolling_shows_the_successor_once_and_ends_the_old_token(superuser: User) -> None:
     token, old = AccessToken.objects.create_token(user=superuser, name="laptop", scopes=["actions"])
     client = logged_in(superuser)

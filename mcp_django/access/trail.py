@@ -1,4 +1,7 @@
-"""Lines of the audit trail for changes of tokens, grants, tools and prompts, and for logins that were refused."""
+"""Lines of the audit trail for what people do: to tokens, grants, tools, prompts and changes that wait for them.
+
+And for logins that were refused.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
-from mcp_django.models import AccessToken, AdminOverride, Call, Grant, Lending
+from mcp_django.models import AccessToken, AdminOverride, Call, Change, Grant, Lending
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 
@@ -87,6 +90,13 @@ def note_ending(what: str, site: str, name: str, owner: str) -> None:
     values = encode({"owner": owner}).decode()
     about = {"kind": Call.Kind.ENDING.value, "method": f"end of a {what}", "reason": "ended", "name": name}
     _note(router.db_for_write(Call), site=site, values=values, **about)
+
+
+def note_decision(change: Change, decision: str, uri: str, using: str) -> None:
+    """As ``note_token``, of a person who has ``approved``, ``rejected`` or ``withdrawn`` a change that waits."""
+    values = encode({"owner": str(change.user_id)}).decode()
+    about = {"kind": Call.Kind.DECISION.value, "reason": decision, "model": change.model, "uri": uri}
+    _note(using, site=change.site, values=values, **about)
 
 
 def _note(using: str, **values: Any) -> None:

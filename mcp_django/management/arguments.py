@@ -18,14 +18,19 @@ logger = logging.getLogger("mcp_django")
 
 def find_user(username: str) -> Any:
     """The active user of that name. Raises CommandError."""
-    user_model = get_user_model()
-    try:
-        user = user_model._default_manager.get_by_natural_key(username)
-    except user_model.DoesNotExist:
-        raise CommandError(f"There is no user {username!r}. Make one with: manage.py createsuperuser") from None
+    user = find_person(username)
     if not user.is_active:
         raise CommandError(f"The user {username!r} is inactive, so an agent would be refused.")
     return user
+
+
+def find_person(username: str) -> Any:
+    """The user of that name, active or not. Raises CommandError."""
+    user_model = get_user_model()
+    try:
+        return user_model._default_manager.get_by_natural_key(username)
+    except user_model.DoesNotExist:
+        raise CommandError(f"There is no user {username!r}. Make one with: manage.py createsuperuser") from None
 
 
 def parse_scopes(names: str) -> list[str]:

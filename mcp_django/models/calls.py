@@ -33,6 +33,7 @@ class Call(models.Model):
         TOKEN = "token", _("change of a token")
         SWITCH = "switch", _("change of a tool or a prompt")
         ENDING = "ending", _("end of a session or a task by a person")
+        DECISION = "decision", _("decision of a person about a change")
         LOST = "lost", _("lines that were not written")
 
     class Outcome(models.TextChoices):

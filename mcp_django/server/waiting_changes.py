@@ -8,7 +8,7 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +100,8 @@ class Shown:
     lines: Sequence[Line]
     #: As the viewer sees it; None where nobody was named.
     seen: Seen | None = None
+    #: What the permissions of its agent depend on beside the user, such as the tenant: see ``MCPSite.remember_key``.
+    remember_key: Hashable | None = None
 
 
 #: In the origin of a change: a person began it in the admin, and not an agent.
@@ -149,7 +151,8 @@ def _show(exchange: Exchange, tool: ChangingTool, change: Change, viewer: Any) -
     digest = applying.shown_as(change, proposed)
     if viewer is None:
         return Shown(digest, proposed.summary(values=True))
-    return Shown(digest, (), approvals.seen_by(exchange, change, proposed, viewer))
+    seen = approvals.seen_by(exchange, change, proposed, viewer)
+    return Shown(digest, (), seen, exchange.site.remember_key(exchange.request))
 
 
 def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_call: bool) -> T:

@@ -156,3 +156,46 @@ def test_an_inactive_user_gets_no_token(ada: User) -> None:
     with pytest.raises(CommandError, match="The user 'ada' is inactive, so an agent would be refused"):
         run("ada")
     assert not AccessToken.objects.exists()
+
+
+# Who made it.
+
+
+def refused(*arguments: str) -> str:
+    with pytest.raises(CommandError) as error:
+        run(*arguments)
+    return str(error.value)
+
+
+def test_a_maker_who_is_named_is_recorded_and_stays(ada: User) -> None:
+    bob = User.objects.create_user("bob", is_active=False)
+    run("ada", "--made-by", "bob")
+    token = AccessToken.objects.get()
+    run("--roll", str(token.pk), "--made-by", "ada")
+
+    told = refused("--token", str(token.pk), "--made-by", "ada")
+
+    assert told == f"--made-by: it is recorded already who made the token {token.pk}."
+    assert list(AccessToken.objects.values_list("made_by", flat=True)) == [str(bob.pk)] * 2
+
+
+def test_who_made_a_token_is_recorded_for_all_of_its_credential_line(ada: User) -> None:
+    bob = User.objects.create_user("bob")
+    run("ada")
+    run("ada", "--name", "other")
+    first = AccessToken.objects.get(name="")
+    run("--roll", str(first.pk), "--grace", "1h")
+
+    out, err = run("--token", str(first.pk), "--made-by", "bob")
+
+    assert (out, err) == ("", f"bob is recorded as the maker of the token {first.pk}.\n")
+    assert list(AccessToken.objects.filter(line=first.line).values_list("made_by", flat=True)) == [str(bob.pk)] * 2
+    assert AccessToken.objects.get(name="other").made_by == ""
+
+
+def test_recording_a_maker_needs_both_the_token_and_the_name() -> None:
+    assert refused("--token", "1") == "--token: say who made it, with --made-by."
+    assert "there is no token 9" in refused("--token", "9", "--made-by", "ada")
+    assert "There is no user 'eve'" in refused("ada", "--made-by", "eve")
+    assert refused("--clear", "3", "--made-by", "ada") == "--made-by does not go with --clear."
+    assert not AccessToken.objects.exists()

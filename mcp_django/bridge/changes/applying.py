@@ -23,7 +23,7 @@ from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes import approvals, change_rows, confirmations
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
-from mcp_django.bridge.changes.outcomes import answer_of, can_begin_again, url_of, waits
+from mcp_django.bridge.changes.outcomes import answer_of, can_begin_again, may_go_on, url_of, waits
 from mcp_django.bridge.changes.proposed import CONFIRM, FEW
 from mcp_django.bridge.changes.run import Run, StaleView
 from mcp_django.bridge.changes.summaries import question_of
@@ -98,7 +98,7 @@ def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str
 def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
     """Make a change that was previewed, once. A repeated call gets the answer of the first one."""
     known = _confirmed(exchange, tool, arguments)
-    if known is not None and not can_begin_again(known):
+    if known is not None and not may_go_on(known):
         return _repeated(exchange, known)
     check = partial(_checked, exchange, tool, arguments)
     try:

@@ -23,6 +23,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.access import trail
 from mcp_django.access.authentication import login_request
 from mcp_django.access.user_permissions import are_in_tables
 from mcp_django.bridge.callers import can_own
@@ -224,8 +225,11 @@ def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any)
     return Seen(effects.lines_of(seen), hidden, why)
 
 
-def candidates(change: Change) -> Iterable[Any]:
-    """Users who may be able to approve: active staff, and where Django's own tables say it, with the permission."""
+def candidates(change: Change | None = None, by: By = "") -> Iterable[Any]:
+    """Users who may be able to approve: active staff, and where Django's own tables say it, with the permission.
+
+    Where a rule names people ``by`` a permission or a group, those of them.
+    """
     model = get_user_model()
     people = model._default_manager.order_by("pk")
     for name in ("is_active", "is_staff"):
@@ -235,11 +239,24 @@ def candidates(change: Change) -> Iterable[Any]:
             continue
         people = people.filter(**{name: True})
     if are_in_tables() and all(isinstance(one, ModelBackend) for one in get_backends()):
-        app, _dot, codename = PERMISSION.partition(".")
-        with_it = Permission.objects.filter(content_type__app_label=app, codename=codename)
-        own, of_groups = Q(user_permissions__in=with_it), Q(groups__permissions__in=with_it)
-        people = people.filter(Q(is_superuser=True) | own | of_groups).distinct()
+        group = by.removeprefix(GROUP) if isinstance(by, str) and by.startswith(GROUP) else ""
+        people = people.filter(groups__name=group) if group else people
+        for permission in (PERMISSION, *([by] if isinstance(by, str) and by and not group else [])):
+            app, _dot, codename = permission.partition(".")
+            with_it = Permission.objects.filter(content_type__app_label=app, codename=codename)
+            own, of_groups = Q(user_permissions__in=with_it), Q(groups__permissions__in=with_it)
+            people = people.filter(Q(is_superuser=True) | own | of_groups).distinct()
     return people.iterator(chunk_size=_MOST_ASKED)
+
+
+def number_named(by: By, most: int) -> int:
+    """How many people may approve whom a rule names, up to ``most``. A function is not asked: it needs a change."""
+    named = (
+        True
+        for one in islice(candidates(by=by), _MOST_ASKED)
+        if one.has_perm(PERMISSION) and (not by or not isinstance(by, str) or _is_named(by, one, Change()))
+    )
+    return sum(islice(named, most))
 
 
 # Votes.
@@ -262,6 +279,21 @@ def vote(change: Change, user: Any, verdict: str, digest: str, comment: str) -> 
         )  # fmt: skip
         if verdict == Verdict.REJECT and not change_rows.reject(change, comment):
             raise NotWaiting
+        decision = "approved" if verdict == Verdict.APPROVE else "rejected"
+        trail.note_decision(change, decision, change_rows.uri_of(change), alias)
+
+
+def give_up(change: Change, note: str) -> bool:
+    """The change is not wanted by its user, who withdraws it where other people were to approve it.
+
+    False if another was faster.
+    """
+    withdraws = level_of(change) is Level.APPROVE
+    if not change_rows.reject(change, note, is_withdrawn=withdraws):
+        return False
+    decision = "withdrawn" if withdraws else "rejected"
+    trail.note_decision(change, decision, change_rows.uri_of(change), change_rows.alias())
+    return True
 
 
 def _votes(change: Change, digest: str | None = None) -> Sequence[Decision]:

@@ -283,6 +283,13 @@ def need_more(change: Change, needs: JSON) -> None:
         tell(change)
 
 
+def add_person(line: str, key: str) -> None:
+    """Let somebody stand behind the changes of a credential line that may still be made, who was not known to."""
+    for change in Change.objects.using(alias()).filter(line=line, state__in=[State.WAITING, State.WRITING]):
+        keys = sorted({*change.persons.get("keys", ()), key})
+        Change.objects.using(alias()).filter(pk=change.pk).update(persons={**change.persons, "keys": keys})
+
+
 def reject(change: Change, note: str, *, is_withdrawn: bool = False) -> bool:
     """A person who decides about a change that waits does not want it. False if another was faster."""
     if not _end(known(change), change, State.WITHDRAWN if is_withdrawn else State.REJECTED, note):

@@ -98,10 +98,12 @@ def seen_by(viewer: Rights, effects: Sequence[Effect]) -> tuple[list[Told], int]
     # Rows on which something is run may be a thousand, and are looked up together.
     on = [effect for effect in effects if effect.change == "on"]
     seen = {label: _visible(viewer, label, [one.key for one in on if one.model == label]) for label in _labels(on)}
+    sees_rows = all(one.key in seen[one.model][1] for one in on)
     for effect in effects:
         if effect.change == "run":
-            # What is given to it is what the agent has given, and its rows are effects of their own.
-            found.append((effect, None))
+            # What is given to it names its rows, so it is hidden with one of them.
+            hidden += 0 if sees_rows else len(effect.diff)
+            found.append((effect if sees_rows else replace(effect, diff=()), None))
             continue
         if effect.change == "on":
             rights, keys = seen[effect.model]

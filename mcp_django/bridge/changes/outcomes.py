@@ -24,6 +24,7 @@ State = Change.State
 
 _UNKNOWN = "Its end is not known. Look at what it was to change before you propose it again."
 _NOT_DONE = "Nothing was changed."
+_SENT = "What the action sent elsewhere is not taken back. Call again without confirm, so that people are asked again."
 
 
 def answer_of(exchange: Exchange, known: Change) -> JSON:
@@ -47,7 +48,8 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
             notes = [f"{who} on this page of the admin. Tell the user, then watch the resource."]
             return {**about, **pending, "url": url_of(exchange.request, known.key), "notes": notes}
         case State.WRITING if can_begin_again(known):
-            return {**about, "status": State.FAILED, "notes": [_NOT_DONE, "Make the same call again."]}
+            again = "Make the same call again." if may_go_on(known) else _SENT
+            return {**about, "status": State.FAILED, "notes": [_NOT_DONE, again]}
         case State.WRITING if change_rows.lease_is_over(known):
             return {**about, "status": "unknown", "notes": [_UNKNOWN]}
         case State.WRITING:
@@ -72,6 +74,15 @@ def waits(change: Change) -> bool:
 def can_begin_again(known: Change) -> bool:
     """Whether its run is gone and has certainly written nothing: it would have said so in the same transaction."""
     return known.state == State.WRITING and change_rows.lease_is_over(known) and is_one_database(known)
+
+
+def may_go_on(known: Change) -> bool:
+    """Whether a call of its agent goes on with it, after a run that is gone.
+
+    What an action sent elsewhere was not rolled back, so the people who were asked about it say whether it runs again.
+    """
+    is_asked = known.kind == Change.Kind.ACTION and approvals.level_of(known) > Level.PREVIEW
+    return can_begin_again(known) and not is_asked
 
 
 def is_one_database(change: Change) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,18 +13,21 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
-from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
+from mcp_django.access.trail import acting
+from mcp_django.bridge.changes import approvals, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
 from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
+from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.server import waiting_changes
 
 #: To make one's own change, to approve that of another user's agent, or to reject either.
@@ -107,7 +110,8 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 
     if not outcomes.waits(change):
         return None
-    if why := _why_unseen(request, change):
+    key = remember_key(site_of(change), from_view(request))
+    if why := _why_unseen(request, change, key):
         return _Looked(why_not=why)
     try:
         shown = waiting_changes.shown(change, request.user)
@@ -118,6 +122,8 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
         return _Looked(why_not=_why(error))
     if shown.seen is None:
         return None
+    if key != shown.remember_key:
+        return _Looked(why_not=str(_ELSEWHERE))
     hidden = shown.seen.hidden
     problem = ngettext(
         "%(count)d value is hidden from you, so you cannot approve the change.",
@@ -126,23 +132,37 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
 
 
-def _why_unseen(request: HttpRequest, change: Change) -> str:
+def remember_key(own_site: MCPSite, ours: MCPRequest) -> Hashable | None:
+    """What permissions depend on beside the user, such as the tenant of a request; None where that is not known."""
+
+    def ask() -> Hashable | None:
+        with own_site.in_context(ours):
+            return own_site.remember_key(ours)
+
+    return call_hook(ask, None, "remember_key")
+
+
+def _why_unseen(request: HttpRequest, change: Change, key: Hashable | None) -> str:
     """Why somebody who may approve such changes reads nothing of this one here; empty if nothing speaks against it."""
     own_site = site_of(change)
     if len(own_site.persons_of(request)) > 1:
         return gettext("You act as another user. Log in as yourself to decide about changes.")
-    if own_site.remember_key(from_view(request)) is None and not _is_at_host(request, change):
+    if key is None and not is_at_host(request, change):
         # Something may choose a tenant by the host.
-        return gettext("Open this page at the host at which the agent works.")
+        return str(_ELSEWHERE)
     return ""
 
 
 def may_read(request: HttpRequest, change: Change) -> bool:
     """Whether the viewer may read what the change does at all, as far as the viewer's own policy goes."""
-    return is_own(request, change) or (may_approve(request, change) and not _why_unseen(request, change))
+    if is_own(request, change):
+        return True
+    # Whose tenant it is, is known where it is shown as it is now.
+    key = remember_key(site_of(change), from_view(request))
+    return may_approve(request, change) and key is None and not _why_unseen(request, change, key)
 
 
-def _is_at_host(request: HttpRequest, change: Change) -> bool:
+def is_at_host(request: HttpRequest, change: Change) -> bool:
     """Whether a person's request came to the same host as the agent's."""
     meta = from_json(change.origin)["meta"]
     return all(request.META.get(name) == meta.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
@@ -159,6 +179,7 @@ class Outcome:
     text: Any
 
 
+_ELSEWHERE = _("Open this page at the host at which the agent works.")
 _OVER = Outcome(messages.WARNING, _("This change does not wait any more."))
 STALE = Outcome(messages.WARNING, _("The records have changed since you opened this page. Look at the change again."))
 _REJECTED = Outcome(messages.SUCCESS, _("The change was rejected. Nothing was changed."))
@@ -170,8 +191,7 @@ def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, no
     if choice == "apply":
         return _apply(request, change, digest)
     if is_own(request, change):
-        withdraws = approvals.level_of(change) is Level.APPROVE
-        return _reject(change, note or gettext("Its user rejected it."), is_withdrawn=withdraws)
+        return _give_up(request, change, note or gettext("Its user rejected it."))
     return _vote(request, change, digest, note, approves=choice == "approve")
 
 
@@ -182,9 +202,10 @@ def tell(request: HttpRequest, of: Iterable[Outcome]) -> None:
         messages.add_message(request, level, several if count > 1 else text)
 
 
-def _reject(change: Change, note: str, *, is_withdrawn: bool = False) -> Outcome:
-    is_done = outcomes.waits(change) and change_rows.reject(change, note, is_withdrawn=is_withdrawn)
-    return _REJECTED if is_done else _OVER
+def _give_up(request: HttpRequest, change: Change, note: str) -> Outcome:
+    with acting(request):
+        is_given_up = outcomes.waits(change) and approvals.give_up(change, note)
+    return _REJECTED if is_given_up else _OVER
 
 
 def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> Outcome:
@@ -200,7 +221,8 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
     if not approves:
         note = note or gettext("%(user)s rejected it.") % {"user": request.user}
     try:
-        approvals.vote(change, request.user, verdict, looked.digest, note)
+        with acting(request):
+            approvals.vote(change, request.user, verdict, looked.digest, note)
     except NotWaiting:
         return _OVER
     if not approves:

@@ -18,10 +18,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days, moment_comparison
+from mcp_django.bridge.sites import all_sites
 from mcp_django.console.admin import documentation, inbox
 from mcp_django.console.admin.activity import CallAdmin
 from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.admin.tools import tool_of
+from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 
 #: The days of the chart, today included.
@@ -110,6 +112,11 @@ class Overview:
     def lacks_due(self) -> bool:
         """Whether changes have waited for other people, and ``mcp_due`` has never run to tell anybody."""
         return self._shows(Change) and self.due_at is None and Change.objects.filter(inbox.NEEDS_OTHERS).exists()
+
+    @cached_property
+    def unmet(self) -> Sequence[str]:
+        """The approvals that too few people may give, for viewers who may see tools."""
+        return [str(one) for site in all_sites() for one in unmet(site)] if self._shows(Tool) else []
 
     @property
     def waiting_url(self) -> str:

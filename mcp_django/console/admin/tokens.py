@@ -30,7 +30,7 @@ from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
 from mcp_django.console.admin.token_status import cell, status_of
 from mcp_django.console.credentials.lendings import ShownLending, end, scopes_in_words
 from mcp_django.console.credentials.lifetimes import SentBefore
-from mcp_django.console.credentials.makers import maker_of
+from mcp_django.console.credentials.makers import maker_in_words, maker_of
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.core.compat.admin import key_in_url
@@ -46,7 +46,16 @@ class AccessTokenAdmin(SeesAdmin):
     list_filter = ["revoked_at", "expires_at"]
     search_fields = ["name", "=last_chars"]
     list_select_related = ["user"]
-    readonly_fields = ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at", "activity"]
+    readonly_fields = [
+        "maker",
+        "for_a_while",
+        "ends_in",
+        "status",
+        "created_at",
+        "last_used_at",
+        "revoked_at",
+        "activity",
+    ]
     actions = ["revoke"]
 
     # The list.
@@ -97,6 +106,10 @@ class AccessTokenAdmin(SeesAdmin):
     def ends_in(self, token: AccessToken) -> str:
         return f"…{token.last_chars}" if token.last_chars else "-"
 
+    @admin.display(description=_("made by"))
+    def maker(self, token: AccessToken) -> str:
+        return maker_in_words(token)
+
     @admin.display(description=_("for a while"))
     def for_a_while(self, token: AccessToken) -> str:
         shown = [ShownLending.of(one) for one in _lendings_of(token)]
@@ -124,7 +137,9 @@ class AccessTokenAdmin(SeesAdmin):
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
         history = (
-            ["for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
+            ["maker", "for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at"]
+            if obj is not None
+            else []
         )
         if obj is not None and shows_activity(self.admin_site, request):
             history.append("activity")

@@ -41,6 +41,7 @@ from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes import exposure
 from mcp_django.conf import get_conf
 from mcp_django.console.review.admin_comparison import Comparison, Reason
+from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.core.hooks import hook_of
 from mcp_django.core.middleware_policy import runs_below, unknown_middleware
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
@@ -54,7 +55,7 @@ from mcp_django.types import JSON
 logger = logging.getLogger("mcp_django")
 
 #: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
-_NOT_LOCKED = frozenset({"left_out", "admin", "failed", "samples", "below_middleware"})
+_NOT_LOCKED = frozenset({"left_out", "admin", "failed", "samples", "below_middleware", "unmet"})
 #: Reason code → what the project can do about it.
 REMEDIES: Mapping[str, str] = {
     "secret": "name it in fields of a ModelMCP",
@@ -80,7 +81,7 @@ def build(
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-    "admin", "failed", "below_middleware"}``:
+    "admin", "failed", "below_middleware", "unmet"}``:
 
     - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
@@ -104,7 +105,8 @@ def build(
       for actions of the whole AdminSite;
     - ``admin``: what the admin shows, and why it is not here (see ``Comparison.as_json``);
     - ``failed``: hooks of the project that failed;
-    - ``below_middleware``: entries of MIDDLEWARE below which calls run, so that all roads but HTTP are refused.
+    - ``below_middleware``: entries of MIDDLEWARE below which calls run, so that all roads but HTTP are refused;
+    - ``unmet``: for a user, the declared approvals that too few people may give now, in words.
 
     ``request`` is that of a person who looks, whose tenant counts. ``mcp_inventory --sample`` adds ``samples`` (see
     ``samples.take``).
@@ -133,8 +135,9 @@ def build(
             "left_out": left_out,
             "admin": Comparison(rights, left_out, _reasons, [tool for tool, _ in listed]).as_json(),
         }
+        lacking = [] if user is None else [str(one) for one in unmet(site)]
     below = unknown_middleware() if runs_below(site.has_call_context) else []
-    return {**built, "failed": sorted(failed), "below_middleware": below}
+    return {**built, "failed": sorted(failed), "below_middleware": below, "unmet": lacking}
 
 
 def request_of(user: Any, scopes: Iterable[str], request: HttpRequest | None = None) -> MCPRequest:

@@ -201,6 +201,7 @@ def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
         named = {"templates": "Resource templates"}.get(title, title.capitalize())
         yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in built[title].items()))
     yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(built["left_out"].items())))
+    yield from _section("Approvals that too few people may give", ([line] for line in built["unmet"]))
     yield from _section("Failed when asked", ([line] for line in built["failed"]))
     yield from _admin_lines(built["admin"], len(built["models"]))
     if "samples" in built:

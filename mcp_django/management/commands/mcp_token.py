@@ -1,6 +1,7 @@
 """``manage.py mcp_token USERNAME``: print a new token, and nothing else, on standard output.
 
-``--roll ID`` prints the successor of a token instead, and ``--clear DAYS`` deletes tokens that ended long ago.
+``--roll ID`` prints the successor of a token instead, ``--token ID --made-by NAME`` records who made one, and ``--clear
+DAYS`` deletes tokens that ended long ago.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from mcp_django.console.credentials.makers import record_maker
 from mcp_django.core.db.clearing import clear_away
 from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
-from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
+from mcp_django.management.arguments import SCOPES_HELP, find_person, find_user, parse_scopes
 from mcp_django.management.moments import parse_duration
 from mcp_django.models import AccessToken
 from mcp_django.models.tokens import NEVER, Expiry
@@ -39,6 +41,15 @@ class Command(BaseCommand):
             metavar="DAYS",
             help="Delete the tokens that expired or were revoked at least this many days ago.",
         )
+        what.add_argument(
+            "--token", type=int, metavar="ID", help="With --made-by: record who made this token, by its number."
+        )
+        parser.add_argument(
+            "--made-by",
+            metavar="NAME",
+            help="The user who makes the token and may hold it, if that is not its user: nobody approves what an agent "
+            "does with it who made it.",
+        )
         parser.add_argument("--name", default="", help="What the token is for.")
         parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
         parser.add_argument(
@@ -57,7 +68,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["clear"] is not None:
+            if options["made_by"] is not None:
+                raise CommandError("--made-by does not go with --clear.")
             self._clear(options["clear"])
+            return
+        if options["token"] is not None:
+            self._record(options)
             return
         make = self._make if options["roll"] is None else self._roll
         try:
@@ -73,16 +89,24 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(f"--addresses: {error}.") from None
         made = AccessToken.objects.create_token(
-            user=user, name=options["name"][:100], scopes=wanted, addresses=addresses, expires_at=expires_at
-        )
+            user=user, name=options["name"][:100], scopes=wanted, addresses=addresses, expires_at=expires_at,
+            made_by=_maker(options),
+        )  # fmt: skip
         return Secret(made[1])
 
     def _roll(self, options: dict[str, Any], expires_at: Expiry) -> Secret:
         grace = parse_duration("--grace", options["grace"])
-        token = AccessToken.objects.filter(pk=options["roll"]).first()
-        if token is None:
-            raise CommandError(f"--roll: there is no token {options['roll']}. Its number is in its URL in the admin.")
-        return Secret(token.roll(grace=grace, expires_at=expires_at)[1])
+        token = _token("--roll", options["roll"])
+        return Secret(token.roll(grace=grace, expires_at=expires_at, made_by=_maker(options))[1])
+
+    def _record(self, options: dict[str, Any]) -> None:
+        maker = _maker(options)
+        if maker is None:
+            raise CommandError("--token: say who made it, with --made-by.")
+        token = _token("--token", options["token"])
+        if not record_maker(token, maker):
+            raise CommandError(f"--made-by: it is recorded already who made the token {token.pk}.")
+        self.stderr.write(f"{maker} is recorded as the maker of the token {token.pk}.")
 
     def _clear(self, days: int) -> None:
         if not 0 <= days <= _MAX_DAYS:
@@ -92,6 +116,18 @@ class Command(BaseCommand):
         while ended.exists() and clear_away(ended):
             pass
         self.stderr.write(f"{count - ended.count()} tokens were deleted.")
+
+
+def _token(option: str, number: int) -> AccessToken:
+    token = AccessToken.objects.filter(pk=number).first()
+    if token is None:
+        raise CommandError(f"{option}: there is no token {number}. Its number is in its URL in the admin.")
+    return token
+
+
+def _maker(options: dict[str, Any]) -> Any:
+    """The user whom ``--made-by`` names, who may have left; None without it."""
+    return None if options["made_by"] is None else find_person(options["made_by"])
 
 
 def _expiry(options: dict[str, Any]) -> Expiry:

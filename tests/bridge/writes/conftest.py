@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import User
 
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
+from tests.bridge.writes.approving import propose, staff
 from tests.support.asking import DirectPeer, words_of
 from tests.support.data import Users, switch_on, token_of
 from tests.support.declared import Declared
@@ -89,3 +91,22 @@ def save_with(declared: Declared, save_model: Callable[[Any, Any], object]) -> N
             super().save_model(request, obj, form, change)
 
     declared.admin(Flight, FlightAdmin)
+
+
+# Changes that other people approve.
+
+
+@pytest.fixture
+def bob(users: Users) -> User:
+    return staff("bob")
+
+
+@pytest.fixture
+def approved(flights: list[Flight], declared: Declared) -> None:
+    declared.model(Flight, consent={"update": "approve"})
+
+
+@pytest.fixture
+def key(approved: None, bob: User, ops: Writer) -> str:
+    """A change of ops' agent that waits for somebody else."""
+    return propose(ops)

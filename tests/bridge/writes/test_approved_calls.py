@@ -22,9 +22,9 @@ from mcp_django import Approval, action, tool
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Change, Tool
+from tests.bridge.writes.approving import APPROVER, LONG_AGO, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, proposed, said
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import APPROVER, LONG_AGO, staff, text_of
 from tests.bridge.writes.test_consent import MODERN, answer_of, call, choose, confirmed, questions
 from tests.support.asking import listed
 from tests.support.data import Users, switch_on
@@ -401,6 +401,26 @@ def test_an_action_whose_run_died_goes_on_by_a_click_and_not_by_a_clock(
     assert "cancelled" not in statuses()
 
     assert approve(bob, key) == ["The change was made."] and statuses() == ["cancelled"] * 2
+
+
+def test_an_action_whose_run_died_after_its_user_agreed_in_the_client_is_proposed_anew(
+    cancelling: Any, asker: Peer
+) -> None:
+    cancelling(consent="ask")
+    shown = asker.call(CANCEL, ids=["1", "4"])["content"][0]["text"]
+    [confirm] = re.findall(r'"confirm": "([^"]+)"', shown)
+    said_ = call(asker, CANCEL, MODERN, choose("accept"), ids=["1", "4"], confirm=confirm)
+    assert statuses() == ["cancelled"] * 2 and len(questions(said_)) == 1
+    Flight.objects.filter(pk__in=[1, 4]).update(status="on_time")
+    Change.objects.update(state="writing", run="gone", lease_until=timezone.now())
+    key = Change.objects.get().pk
+
+    again = call(asker, CANCEL, MODERN, choose("accept"), ids=["1", "4"], confirm=confirm)
+
+    assert statuses() == ["on_time"] * 2
+    told = asker.call("get_change", change=key)["structuredContent"]
+    assert told["status"] == "failed" and "so that people are asked again" in told["notes"][1]
+    assert answer_of(again) == told and not questions(again)
 
 
 @pytest.mark.parametrize("hides", ["row", "action"])

@@ -16,9 +16,9 @@ from demo_project.flights.models import Flight
 from mcp_django.bridge.changes import approvals
 from mcp_django.models import Change, Decision, DueRun, change_waits
 from mcp_django.server import due
+from tests.bridge.writes.approving import notes_of, propose, staff
 from tests.bridge.writes.clicking import Browser, state_of
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import notes_of, propose, staff
 from tests.support.data import Users
 from tests.support.declared import Declared
 

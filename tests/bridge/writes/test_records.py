@@ -18,9 +18,9 @@ from mcp_django import Approval, site
 from mcp_django.bridge.uploads import upload_rows
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.protocol.jsonrpc import encode
+from tests.bridge.writes.approving import staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
-from tests.bridge.writes.test_approvals import staff, text_of
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
@@ -295,6 +295,11 @@ def test_rows_that_somebody_is_changing_are_named_and_nobody_waits(root: Writer,
 
 
 # A file.
+
+
+@pytest.fixture(autouse=True)
+def _media(settings: Any, tmp_path: Any) -> None:
+    settings.MEDIA_ROOT = str(tmp_path)
 
 
 def upload(writer: Writer, content: bytes) -> str:

@@ -31,7 +31,7 @@ def test_what_is_declared_is_told_without_a_database(settings: Any) -> None:
 
     assert list(taken) == [
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-        "admin", "failed", "below_middleware",
+        "admin", "failed", "below_middleware", "unmet",
     ]  # fmt: skip
     assert (taken["site"], taken["user"], taken["scopes"]) == ("mcp", None, ["read", "actions", "write"])
     assert set(taken["models"]) == set(site.models)

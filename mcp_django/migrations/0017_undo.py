@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_django', '0015_rights_for_a_while'),
+        ('mcp_django', '0016_decisions'),
     ]
 
     operations = [

@@ -1,0 +1,64 @@
+"""Declared approvals that nobody could give: each change that needs one is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext, ngettext
+
+from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.declared.consent import GROUP, Approval, By
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """An approval that takes more people than there are."""
+
+    #: A tool, or the operation on a model.
+    where: str
+    by: By
+    count: int
+    found: int
+
+    def __str__(self) -> str:
+        takes = ngettext("takes %(count)d person", "takes %(count)d people", self.count) % {"count": self.count}
+        named = self.by if isinstance(self.by, str) else ""
+        if named.startswith(GROUP):
+            who = gettext("of the group %(group)s") % {"group": named.removeprefix(GROUP)}
+        else:
+            who = gettext("with the permission %(permission)s") % {"permission": named} if named else ""
+        there = ngettext("%(found)d is there", "%(found)d are there", self.found) % {"found": self.found}
+        parts = [takes, gettext("of active staff who may approve changes"), who]
+        return f"{self.where}: {' '.join(filter(None, parts))}; {there}"
+
+
+def unmet(site: MCPSite) -> list[Unmet]:
+    """The approvals that the project declares and that too few people may give, as the database is now.
+
+    What a rule decides by a function, and what a ``get_consent`` of the project says, depends on the change.
+    """
+    numbers: dict[tuple[By, int], int] = {}
+    found = []
+    for where, rule in sorted(_declared(site), key=lambda one: one[0]):
+        asked = rule.by, rule.count
+        if asked not in numbers:
+            numbers[asked] = approvals.number_named(*asked)
+        if numbers[asked] < rule.count:
+            found.append(Unmet(where, *asked, numbers[asked]))
+    return found
+
+
+def _declared(site: MCPSite) -> Iterator[tuple[str, Approval]]:
+    consents: list[tuple[str, Any]] = [(name, getattr(one, "consent", "")) for name, one in site.tools.items()]
+    for label, model_mcp in site.models.items():
+        consents += [(f"{label} {operation}", consent) for operation, consent in model_mcp.consent.items()]
+    for where, consent in consents:
+        if isinstance(consent, Approval):
+            yield where, consent
+        elif consent == "approve":
+            yield where, Approval()
