@@ -28,6 +28,8 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableField
@@ -149,6 +151,27 @@ class Slots:
                 f"A person must finish this action: with its page one can {operation} {owner.label}, which {why}. "
                 "Nothing was changed."
             )
+
+    def check_kept(self, stored: Iterable[Model]) -> None:
+        """Raises ToolError where the page would write another value than a row has into what the agent may not write.
+
+        A form may hold a row as it was, to which a person goes back: also columns that do not stand on the page.
+        """
+        rows, own = {row.pk: row for row in stored}, self._rights
+        declared = own.ask_hook("get_write_fields", ())
+        for form in self.forms:
+            row = rows.get(form.instance.pk) if isinstance(form, BaseModelForm) else None
+            if row is None or not isinstance(form.instance, own.model):
+                continue
+            for column in row._meta.concrete_fields:
+                differs = vars(form.instance).get(column.attname) != vars(row).get(column.attname)
+                is_hidden = own.own_column(column.name) is None or gives_rights(column)
+                is_kept = is_hidden or (declared is not None and column.name not in declared)
+                if differs and is_kept and not getattr(column, "auto_now", False):
+                    raise ToolError(
+                        "A person must finish this action: its page changes what agents may not write. "
+                        "Nothing was changed."
+                    )
 
     def withheld(self) -> dict[str, list[str]]:
         """What is sent of controls in which columns are chosen: without those that the agent may not read."""
