@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 
-from mcp_django import ObjectAction
+from mcp_django import ObjectAction, action
 from tests.bridge.browser.conftest import page
 from tests.shop.models import Product
 
@@ -140,6 +140,15 @@ def sells(self: Any, request: HttpRequest, obj: Product) -> None:
     obj.save()
     mail.send_mail("sold", "", None, ["a@example.com"])
     self.message_user(request, f"{obj} is sold.")
+
+
+def selling(**options: Any) -> Any:
+    """The same, with what ``mcp_django.action`` says of it."""
+
+    def sell(self: Any, request: HttpRequest, obj: Product) -> None:
+        sells(self, request, obj)
+
+    return action(**options)(sell)
 
 
 class Selling(OfObjectActions):

@@ -11,11 +11,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core import mail
 
-import mcp_django
 from mcp_django import ObjectAction
 from mcp_django.models import Change, Tool
 from tests.bridge.browser.conftest import OnRow
-from tests.bridge.browser.packages import Selling, own_path, restock, sells, with_view
+from tests.bridge.browser.packages import Selling, own_path, restock, selling, sells, with_view
 from tests.bridge.writes.clicking import Browser, approve
 from tests.bridge.writes.test_approvals import LONG_AGO
 from tests.shop.models import Product
@@ -50,7 +49,7 @@ def test_a_link_that_acts_does_nothing_before_others_have_approved(on_row: Drive
     """No row is written and no mail is sent; then it acts once, and the history says who approved."""
 
     class Approved(Selling):
-        sell = mcp_django.action(consent="approve")(sells) if decided == "declared" else sells
+        sell = selling(consent="approve") if decided == "declared" else sells
 
     agent = on_row(Approved, "sell")
     if decided != "declared":
@@ -70,7 +69,7 @@ def test_who_may_not_run_it_on_the_row_does_not_approve_it(on_row: Drive, bob: U
     """Another administrator whom the admin does not offer the action has no button, and no vote."""
 
     class Offered(Selling):
-        sell = mcp_django.action(consent="approve")(sells)
+        sell = selling(consent="approve")
 
         def get_change_actions(self, request: Any, object_id: str, form_url: str) -> Any:
             return () if request.user.username == "eve" else self.change_actions

@@ -9,14 +9,13 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.checks import run_checks
 
-import mcp_django
 from mcp_django import ObjectAction, site
 from mcp_django.console.admin.tools import kind_of
 from mcp_django.console.review import inventory
 from mcp_django.console.review.reasons import explain
 from mcp_django.models import Tool
 from tests.bridge.browser.conftest import OnRow
-from tests.bridge.browser.packages import Selling, sells
+from tests.bridge.browser.packages import Selling, selling
 from tests.console.visiting import client_of, text_of
 from tests.support.data import switch_on
 
@@ -27,7 +26,7 @@ SELL = "shop_product_object_sell"
 
 
 class Asking(Selling):
-    sell = mcp_django.action(consent="ask", changes=["stock"], destructive=False)(sells)
+    sell = selling(consent="ask", changes=["stock"], destructive=False)
 
 
 def test_it_stands_in_the_list_the_inventory_and_the_lock_as_what_it_is(on_row: Drive) -> None:
