@@ -115,12 +115,22 @@ class ObjectActionTool(ActingTool):
 
     def start(self, request: MCPRequest, chosen: ChosenRows) -> PageStart | None:
         """The page of the row, if the row is there and the admin offers the action on it."""
-        admin, declared = self._admin, self.declared
         obj = chosen.stored(router.db_for_write(self.model_mcp.model)).first()
-        if obj is None or not self._may(request, lambda hook: bool(getattr(admin, hook)(request, obj))):
-            return None
         nothing: PageStart | None = None
-        return call_hook(partial(_start, declared, request, obj), nothing, f"the object action {declared.name}")
+        if obj is None:
+            return nothing
+        return call_hook(partial(self._start, request, obj), nothing, f"the object action {self.action_name}")
+
+    def _start(self, request: MCPRequest, obj: Model) -> PageStart | None:
+        admin, declared = self._admin, self.declared
+        may = self._may(request, lambda hook: bool(getattr(admin, hook)(request, obj)))
+        if not may or not declared.is_available(request, obj):
+            return None
+        path = None if declared.path is None else declared.path(obj)
+        if declared.path is not None and path is None:
+            return None  # It is not served.
+        button = declared.button if isinstance(declared.button, str) else declared.button(obj)
+        return PageStart(obj.pk, path, declared.method, button)
 
     def _is_few(self, arguments: JSON) -> bool:
         return True
@@ -132,13 +142,3 @@ class ObjectActionTool(ActingTool):
         if not needs_people and "pages" not in arguments and CONFIRM in arguments:
             return [field_error(CONFIRM, "goes with pages: without them none is needed.")]
         return []
-
-
-def _start(declared: ObjectAction, request: MCPRequest, obj: Model) -> PageStart | None:
-    if not declared.is_available(request, obj):
-        return None
-    path = None if declared.path is None else declared.path(obj)
-    if declared.path is not None and path is None:
-        return None  # It is not served.
-    button = declared.button if isinstance(declared.button, str) else declared.button(obj)
-    return PageStart(obj.pk, path, declared.method, button)
