@@ -17,6 +17,7 @@ from django.http.response import HttpResponse
 from mcp_django.bridge.browser import described
 from mcp_django.bridge.browser.asking import Asking
 from mcp_django.bridge.browser.slots import Slots
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.fields.unreadable import fetch_instances
 from mcp_django.bridge.tools.action_pages import FormShown, S
 from mcp_django.bridge.tools.action_responses import is_page, read_messages
@@ -52,6 +53,7 @@ class Browser(ABC, Generic[S]):
     def __init__(self, run: ActionRun[S], asking: Asking[S]) -> None:
         self._run = run
         self._asking = asking
+        self._is_approved = False
         #: The rows as they were when the last page was read.
         self._stored: Sequence[Model] = ()
         #: Value of a hidden column → what stands for it.
@@ -71,6 +73,8 @@ class Browser(ABC, Generic[S]):
 
     def run(self, proposed: ProposedAction) -> Any:
         """The response after the last answer, unless that is a page. Raises FormShown and ToolError, for a page too."""
+        # What needs an approval comes here with it, or to be shown and taken back.
+        self._is_approved = proposed.needs.level is Level.APPROVE
         response, shown = self._begin()
         for number, answer in enumerate(proposed.pages):
             if shown is None and not is_page(response):
@@ -124,7 +128,7 @@ class Browser(ABC, Generic[S]):
         return page, found[0]
 
     def _slots(self, form: Form) -> Slots:
-        slots = Slots(form, self._asking.made, self._run.rights)
+        slots = Slots(form, self._asking.made, self._run.rights, is_approved=self._is_approved)
         slots.check_writes()
         slots.check_kept(self._stored)
         return slots

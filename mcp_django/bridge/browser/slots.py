@@ -107,7 +107,7 @@ class Slot:
 class Slots:
     """What the agent may fill in of a form, by the names that it knows."""
 
-    def __init__(self, form: Form, made: Sequence[Any], rights: ModelRights) -> None:
+    def __init__(self, form: Form, made: Sequence[Any], rights: ModelRights, *, is_approved: bool = False) -> None:
         self.form = form
         self._rights = rights
         #: Name → the names of its controls, and the form and the field that it is, whether it is open or not.
@@ -116,13 +116,13 @@ class Slots:
         #: The forms that stand for controls of which only the HTML is known.
         self._of_html: set[int] = set()
         self._collect(made)
-        self._check_rights()
         self.open: dict[str, Slot] = {}
         for name in self._parts:
             slot = self._slot(name)
             if slot is not None:
                 self.open[name] = slot
         self._close_beside_closed()
+        self._check_rights(is_approved=is_approved)
         self._check_required()
 
     @property
@@ -165,7 +165,7 @@ class Slots:
                 continue
             for column in row._meta.concrete_fields:
                 differs = vars(form.instance).get(column.attname) != vars(row).get(column.attname)
-                is_hidden = own.own_column(column.name) is None or gives_rights(column)
+                is_hidden = own.own_column(column.name) is None or (declared is None and gives_rights(column))
                 is_kept = is_hidden or (declared is not None and column.name not in declared)
                 if differs and is_kept and not getattr(column, "auto_now", False):
                     raise ToolError(
@@ -294,25 +294,27 @@ class Slots:
 
     # What nobody but a person may send.
 
-    def _check_rights(self) -> None:
+    def _check_rights(self, *, is_approved: bool) -> None:
         """Raises ToolError where the form holds a column that says what users may do.
 
-        The one place that decides of them: an agent may send no such form, whatever write_fields names.
+        The one place that decides of them: an agent may send such a form where other people approve its answers, and
+        write_fields names each such column on it.
         """
-        for form, field in self._all():
+        opened = {one.name for slot in self.open.values() for one in slot.controls} if is_approved else set()
+        for name, form, field in self._all():
             model = form._meta.model if isinstance(form, BaseModelForm) else self._rights.model
             column = self._column(model, form, field)
-            if column is not None and gives_rights(column):
+            if column is not None and gives_rights(column) and name not in opened:
                 raise ToolError(
                     "A person must finish this action: its page says what users may do. Nothing was changed."
                 )
 
-    def _all(self) -> Iterator[tuple[Any, str]]:
+    def _all(self) -> Iterator[tuple[str, Any, str]]:
         """Every control of the form, also those that nobody sees, as the form and the field that it is."""
-        for _, form, field in self._parts.values():
-            yield form, field
+        for controls, form, field in self._parts.values():
+            yield from ((one.name, form, field) for one in controls)
         for name in self.form.controls.keys() - OF_LIST:
-            yield None, _bare(name)
+            yield name, None, _bare(name)
 
     def _check_required(self) -> None:
         """Raises ToolError where something must be filled in that the agent may not fill in."""

@@ -128,6 +128,7 @@ class ProposedAction(Proposed):
     def page_after(self, pages: Sequence[Mapping[str, Any]]) -> JSON:
         """The page that comes after these answers, from a run that is rolled back. Raises ToolError if none comes."""
         trial = ProposedAction(self.tool, self.exchange, self.chosen, self.named, pages)
+        trial.least = self.least
         try:
             with transaction.atomic(using=self.using):
                 self.tool.act(self.exchange, trial, "")

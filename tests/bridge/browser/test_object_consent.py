@@ -7,17 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core import mail
 
+import mcp_django
 from mcp_django import ObjectAction
 from mcp_django.models import Change, Tool
-from tests.bridge.browser.conftest import OnRow
+from tests.bridge.browser.conftest import Agent, OnRow, form, page
 from tests.bridge.browser.packages import Selling, own_path, restock, selling, sells, with_view
 from tests.bridge.writes.clicking import Browser, approve
 from tests.bridge.writes.test_approvals import LONG_AGO
 from tests.shop.models import Product
+from tests.support.declared import Declared
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -101,3 +105,48 @@ def test_a_page_that_comes_first_is_declared_and_people_agree_to_its_answers(
         key = proposed(agent)
         approve(bob, key)
         assert Change.objects.get(pk=key).state == "failed" and stock() == 0
+
+
+class Promote(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = User
+        fields = ("is_staff",)
+
+
+@pytest.mark.parametrize("decided", ["approve", "ask", ""])
+def test_a_page_that_gives_rights_is_sent_where_other_people_approve_its_answers(
+    declared: Declared, bob: User, decided: str
+) -> None:
+    """By the declaration, or by an administrator: then what is not approved by others is for a person."""
+
+    @mcp_django.action(shows_page=True, consent="ask")
+    def promote(self: Any, request: Any, queryset: Any) -> Any:
+        asked = Promote(request.POST if "sent" in request.POST else None, instance=queryset[0])
+        if asked.is_bound and asked.is_valid():
+            asked.save()
+            return None
+        return page(request, form('{{ form }}<input type="hidden" name="sent">'), queryset, form=asked)
+
+    declared.admin(
+        User, type("Acting", (admin.ModelAdmin,), {"actions": [promote], "fields": ["username", "is_staff"]})
+    )
+    declared.model(User, writable=("update",), write_fields=("is_staff",), fields=["id", "username", "is_staff"])
+    Tool.objects.update_or_create({"enabled": True, "asks": decided}, site="mcp", name="auth_user_promote")
+    ann = User.objects.create_user("ann")
+    agent = Agent(User.objects.create_superuser("root"), "read", "actions", "write")
+    agent.tool = "auth_user_promote"
+    row: Any = {"ids": [str(ann.pk)]}
+
+    if decided != "approve":
+        assert "its page says what users may do" in agent.refused(**row)
+        return
+    answer = {"values": {"is_staff": True}}
+    waits = agent.ask(answer, confirm=agent.shown(**row)["confirm"], **row)
+    key = json.loads(waits["content"][0]["text"])["change"]
+    ann.refresh_from_db()
+    assert not ann.is_staff and "is_staff" in Browser(bob).page(key).content.decode()
+
+    assert approve(bob, key) == ["The change was made."]
+
+    ann.refresh_from_db()
+    assert ann.is_staff
