@@ -135,13 +135,16 @@ def test_guessing_the_key_of_a_hidden_row(on_row: Drive, products: list[Product]
     assert sorted(Product.objects.values_list("stock", flat=True)) == [0, 1]
 
 
-@pytest.mark.parametrize("how", ["hook", "failing hook", "button", "condition"])
+@pytest.mark.parametrize("how", ["hook", "failing hook", "permission", "button", "condition"])
 def test_an_action_that_the_admin_does_not_offer_for_the_row(on_row: Drive, how: str) -> None:
     class NotThis(Selling):
         def get_change_actions(self, request: HttpRequest, object_id: str, form_url: str) -> Any:
             if how == "failing hook":
                 raise RuntimeError(CANARY)
             return [] if how == "hook" else self.change_actions
+
+        def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return how != "permission" or obj is None or obj.name != "ball"
 
     class NotPressed(WithButton):
         button = ""
@@ -226,6 +229,18 @@ def test_what_a_page_refuses_or_where_it_goes_on_elsewhere_takes_all_back(
 
     assert words in agent.refused()
     assert stock() == 0
+
+
+@pytest.mark.parametrize("where", ["/admin/shop/product/", "{form}", "{form}delete/", "/pay/"])
+def test_a_page_of_a_row_goes_on_at_no_page_of_the_admin_itself(on_row: Drive, where: str) -> None:
+    def act(self: Any, request: HttpRequest, obj: Product) -> HttpResponse:
+        action = where.format(form=reverse("admin:shop_product_change", args=[obj.pk]))
+        return page(request, f'<form method="post" action="{action}"><input name="post" value="yes"><button>x</button>')
+
+    agent = on_row(with_view(act), "own", object_actions=[OWN])
+
+    assert "outside of the admin" in agent.refused({}, confirm=agent.shown()["confirm"])
+    assert Product.objects.count() == 2
 
 
 # Pages.
