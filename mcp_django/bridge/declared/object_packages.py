@@ -11,6 +11,7 @@ from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.declared.object_actions import ObjectAction
 from mcp_django.core.compat.admin import key_for_url
+from mcp_django.core.hooks import call_hook
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -27,10 +28,16 @@ def object_actions_of(model_mcp: ModelMCP) -> Iterable[ObjectAction]:
         return ()
     found: dict[str, ObjectAction] = {}
     buttons = [ObjectAction(name=one.strip("_"), button=one) for one in model_mcp.buttons]
-    of_packages = (one for adapter in _ADAPTERS for one in adapter(admin))
+    of_packages = (one for adapter in _ADAPTERS for one in _found(adapter, admin))
     for one in (*model_mcp.object_actions, *buttons, *of_packages):
         found.setdefault(one.name, one)
     return found.values()
+
+
+def _found(adapter: Callable[[Any], Iterable[ObjectAction]], admin: Any) -> Iterable[ObjectAction]:
+    """Those of one package; none where what it names is not there, which is that package's to report."""
+    nothing: list[ObjectAction] = []
+    return call_hook(lambda: list(adapter(admin)), nothing, f"{type(admin).__name__}: {adapter.__name__.lstrip('_')}")
 
 
 def _of_object_actions(admin: Any) -> Iterator[ObjectAction]:

@@ -42,9 +42,7 @@ _OBJECT = "object"
 
 def object_action_tools(model_mcp: ModelMCP) -> Iterator[ObjectActionTool]:
     """A tool for each action on the page of a row, as far as it is known without a request."""
-    of_class = f"{type(model_mcp.model_admin).__name__}: actions on the page of a row"
-    nothing: list[ObjectAction] = []
-    for one in call_hook(lambda: list(object_actions_of(model_mcp)), nothing, of_class):
+    for one in object_actions_of(model_mcp):
         yield ObjectActionTool(model_mcp, one)
 
 

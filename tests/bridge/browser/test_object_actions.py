@@ -22,6 +22,7 @@ from tests.bridge.browser.packages import (
     OWN,
     OfExtraButtons,
     OfInlineActions,
+    OfObjectActions,
     Posting,
     Selling,
     WithButton,
@@ -387,3 +388,12 @@ def test_the_list_of_the_admin_is_no_page_of_an_action(on_row: Drive) -> None:
 def test_an_object_action_that_cannot_be_is_refused_where_it_is_declared(options: Any) -> None:
     with pytest.raises(ImproperlyConfigured):
         ObjectAction("x", **options)
+
+
+def test_a_package_that_names_what_is_not_there_takes_nothing_else_away(on_row: Drive) -> None:
+    class Broken(WithButton, OfObjectActions):
+        change_actions = ("missing",)
+
+    agent = on_row(Broken, "approve", buttons=("_approve",))
+
+    assert not agent.ask()["isError"] and stock() == 70
