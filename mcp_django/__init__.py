@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp_django import routing as routing
     from mcp_django.bridge.declared.consent import Approval as Approval
+    from mcp_django.bridge.declared.object_actions import ObjectAction as ObjectAction
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
     from mcp_django.bridge.declared.project_hooks import ignores_object as ignores_object
     from mcp_django.bridge.decorators import prompt as prompt
@@ -47,6 +48,7 @@ _HOMES = {
     "MCPSite": "mcp_django.bridge.sites",
     "Approval": "mcp_django.bridge.declared.consent",
     "ModelMCP": "mcp_django.bridge.declared.options",
+    "ObjectAction": "mcp_django.bridge.declared.object_actions",
     "PromptMessage": "mcp_django.bridge.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",
@@ -72,6 +74,7 @@ __all__ = [
     "MCPRequest",
     "MCPSite",
     "ModelMCP",
+    "ObjectAction",
     "PromptMessage",
     "Roots",
     "Sampling",

@@ -24,7 +24,8 @@ from django.utils.module_loading import import_string
 
 from mcp_django import __version__
 from mcp_django.access import overrides
-from mcp_django.bridge.browser.browsing import Browser
+from mcp_django.bridge.browser.of_list import ListBrowser
+from mcp_django.bridge.browser.of_object import ObjectBrowser
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.admin_form import has_list
@@ -37,10 +38,12 @@ from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.site_signals import actions_found, registry_changed
 from mcp_django.bridge.tasks import framework
+from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
 from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
+from mcp_django.bridge.tools.object_actions import ObjectActionTool, object_action_tools
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
 from mcp_django.bridge.writes.request_rights import RequestRights
 from mcp_django.bridge.writes.resource import change_template
@@ -76,7 +79,8 @@ _MAX_TOOLS = 2_000
 _sites: WeakSet[MCPSite] = WeakSet()
 
 # The forms of pages are filled by a package above that of the tools.
-AdminActionTool.browser = Browser
+AdminActionTool.browser = ListBrowser
+ObjectActionTool.browser = ObjectBrowser
 
 
 def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[ModelAdmin[Any]]]:
@@ -140,7 +144,7 @@ class MCPSite:
         #: The names of those that start switched on: set with ``tools``.
         self._tools_on: Sequence[str] = ()
         #: All tools, and those that act on rows by their model: found anew where ``tools`` are others.
-        self._actions: tuple[Mapping[str, BaseTool], Mapping[type[Model], Sequence[AdminActionTool]]] = {}, {}
+        self._actions: tuple[Mapping[str, BaseTool], Mapping[type[Model], Sequence[ActingTool]]] = {}, {}
         #: The models whose own ``get_actions`` each request asks: set with ``tools``.
         self._adding_actions: Sequence[ModelMCP] = ()
         #: The models in inlines of a model: set with ``models``.
@@ -327,6 +331,7 @@ class MCPSite:
             self._adding_actions = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
             for model_mcp in self.models.values():
                 tools.extend(declared_actions(model_mcp))
+                tools.extend(object_action_tools(model_mcp))
             try:
                 tools.extend(self._offered_actions(superusers_request()))
             except OperationalError:
@@ -342,13 +347,13 @@ class MCPSite:
             self._tools = found
         return self._tools
 
-    def actions_on(self, model: type[Model]) -> Sequence[AdminActionTool]:
+    def actions_on(self, model: type[Model]) -> Sequence[ActingTool]:
         """The tools that act on rows of the model."""
         tools = self.tools
         if self._actions[0] is not tools:
-            found: dict[type[Model], list[AdminActionTool]] = {}
+            found: dict[type[Model], list[ActingTool]] = {}
             for tool in tools.values():
-                if isinstance(tool, AdminActionTool):
+                if isinstance(tool, ActingTool):
                     found.setdefault(tool.model_mcp.model, []).append(tool)
             self._actions = tools, found
         return self._actions[1].get(model, ())

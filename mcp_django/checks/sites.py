@@ -14,7 +14,9 @@ from mcp_django.bridge.declared.secrets import is_ours
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
 from mcp_django.bridge.tasks import framework
-from mcp_django.bridge.tools.actions import AdminActionTool, declared_actions
+from mcp_django.bridge.tools.acting import ActingTool
+from mcp_django.bridge.tools.actions import declared_actions
+from mcp_django.bridge.tools.object_actions import object_action_tools
 from mcp_django.checks.models import check_model, check_orderings
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
@@ -37,10 +39,10 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_tasks(site)
     yield from _check_resources(site)
     yield from _check_schemas(site)
-    names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
+    names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, ActingTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
-        for tool in declared_actions(model_mcp):
+        for tool in (*declared_actions(model_mcp), *object_action_tools(model_mcp)):
             declared = f"action {model_mcp.label}.{tool.action_name}"
             if names.setdefault(tool.name, declared) != declared:
                 text = f"The {declared} has the same tool name as the {names[tool.name]}: {tool.name}."

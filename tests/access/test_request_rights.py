@@ -9,8 +9,8 @@ from django.contrib.auth.models import Permission, User
 
 from demo_project.flights.models import Flight
 from mcp_django.models import Change, Lending, Tool
+from tests.bridge.writes.approving import LONG_AGO, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, state_of
-from tests.bridge.writes.test_approvals import LONG_AGO, staff, text_of
 from tests.support.data import Users, switch_on, token_of
 from tests.support.peers import Message, Peer, Peers
 

@@ -22,6 +22,7 @@ NAMED_IN_TEXT = {
         "mcp_django.exchange.requests",
         "mcp_django.bridge.declared.project_hooks",
         "mcp_django.bridge.declared.consent",
+        "mcp_django.bridge.declared.object_actions",
         "mcp_django.bridge.declared.options",
         "mcp_django.bridge.prompts.messages",
         "mcp_django.push.bulk",

@@ -13,6 +13,7 @@ from django.urls import Resolver404, resolve
 from mcp_django.bridge.writes.pages import below_prefix, page_path
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.tools.action_pages import PageStart
     from mcp_django.exchange.requests import MCPRequest
 
 #: The pages that the admin has of each model, and those of an AdminSite, by their names: no package's own.
@@ -66,6 +67,19 @@ def address_of(admin: ModelAdmin[Any], request: MCPRequest, url: str, base: Addr
     if not _is_own(found.func, found.url_name):
         return None
     return Address(parts.path, parts.query, found.func, found.args, found.kwargs)
+
+
+def start_address(admin: ModelAdmin[Any], request: MCPRequest, start: PageStart) -> Address | None:
+    """Where an action on a row begins: at a view of a package, or with a button at the admin's form of it, or list."""
+    form = page_path(admin, "change", start.key)
+    path = form if start.path is None else start.path
+    if path is None:
+        return None
+    if not start.button or path not in (form, page_path(admin, "changelist")):
+        found = address_of(admin, request, path, list_address(admin, request))
+        return None if found is None or found.view is None else found
+    found_view = resolve(below_prefix(path))
+    return Address(path, "", found_view.func, found_view.args, found_view.kwargs)
 
 
 def _is_own(view: Any, name: str | None) -> bool:

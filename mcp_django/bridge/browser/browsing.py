@@ -1,13 +1,14 @@
 """Drives an action through the pages that it answers with, as a person's browser does.
 
-Every call begins with the POST of the list and sends the answers to all pages anew, in its one transaction. If a page
-comes back, it is described and all is rolled back. So nothing is kept between calls.
+Every call begins at the list, or at the page of the row, and sends the answers to all pages anew, in its one
+transaction. If a page comes back, it is described and all is rolled back. So nothing is kept between calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
@@ -15,9 +16,10 @@ from django.http.response import HttpResponse
 
 from mcp_django.bridge.browser import described
 from mcp_django.bridge.browser.asking import Asking
-from mcp_django.bridge.browser.slots import OF_LIST, Slots
+from mcp_django.bridge.browser.slots import Slots
+from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.fields.unreadable import fetch_instances
-from mcp_django.bridge.tools.action_pages import FormShown
+from mcp_django.bridge.tools.action_pages import FormShown, S
 from mcp_django.bridge.tools.action_responses import is_page, read_messages
 from mcp_django.bridge.tools.row_texts import named
 from mcp_django.bridge.writes.form_data import FormData
@@ -26,6 +28,8 @@ from mcp_django.exceptions import ToolError, field_error
 from mcp_django.protocol.unknown_names import unknown_name
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.tools.action_pages import ActionRun
     from mcp_django.bridge.tools.proposed_action import ProposedAction
     from mcp_django.exchange.requests import MCPRequest
@@ -39,12 +43,19 @@ _LEAST_HIDDEN = 4
 _MAX_NAME = 100
 
 
-class Browser:
+#: A page with its form.
+Shown = tuple[Page, Slots]
+
+
+class Browser(ABC, Generic[S]):
     """One call of an action on its rows."""
 
-    def __init__(self, run: ActionRun) -> None:
+    def __init__(self, run: ActionRun[S], asking: Asking[S]) -> None:
         self._run = run
-        self._asking = Asking(run)
+        self._asking = asking
+        self._is_approved = False
+        #: The rows as they were when the last page was read.
+        self._stored: Sequence[Model] = ()
         #: Value of a hidden column → what stands for it.
         self._hidden: dict[str, str] = {}
 
@@ -56,13 +67,15 @@ class Browser:
     def close(self) -> None:
         self._asking.close()
 
+    @abstractmethod
+    def _begin(self) -> tuple[Any, Shown | None]:
+        """The first response, or the first page where that is no response. Raises ToolError."""
+
     def run(self, proposed: ProposedAction) -> Any:
         """The response after the last answer, unless that is a page. Raises FormShown and ToolError, for a page too."""
-        shown: tuple[Page, Slots] | None = self._list()
-        response = None
-        if shown is not None and not any(shown[1].form.seen):
-            # Nothing is asked beside the action.
-            response, shown = self._send(shown[1].form.values, FormData(), ""), None
+        # What needs an approval comes here with it, or to be shown and taken back.
+        self._is_approved = proposed.needs.level is Level.APPROVE
+        response, shown = self._begin()
         for number, answer in enumerate(proposed.pages):
             if shown is None and not is_page(response):
                 wrong = [field_error(f"pages.{number}", "there is no such page.")]
@@ -82,22 +95,16 @@ class Browser:
             raise FormShown(proposed, self._describe(*shown, len(proposed.pages)))
         return response
 
-    def _list(self) -> tuple[Page, Slots]:
-        """The form of the list in which the action is chosen. What it asks for beside that is a page of its own."""
-        form = self._asking.form_of_list()
-        self._asking.made = [] if form is None else [form]
-        names = [] if form is None else [name for name in form.fields if name not in OF_LIST]
-        fields = "".join(str(form[name]) for name in names)
-        page = Page(f'<form method="post" enctype="multipart/form-data">{fields}</form>')
-        chosen = [("action", self._run.name), *((ACTION_CHECKBOX_NAME, key) for key in self._run.chosen.keys)]
-        for name, value in (*chosen, ("index", "0"), ("select_across", "0")):
-            page.forms[0].add_input({"type": "hidden", "name": name, "value": str(value)})
-        return page, self._slots(page.forms[0])
-
-    def _read(self, response: Any) -> tuple[Page, Slots]:
+    def _read(self, response: Any) -> Shown:
         """The form of a page. Raises ToolError with the reason why a person must go on."""
+        page, form = self._form(response)
+        return page, self._slots(form)
+
+    def _page(self, response: Any) -> Page:
+        """A page, if it is not too large. Raises ToolError."""
         # The answers to pages may have changed the rows of which the page speaks.
         self._run.texts.read(anew=True)
+        self._stored = fetch_instances(self._run.chosen.stored(self._run.alias))
         self._hidden |= dict.fromkeys(self._hidden_values(), "…")
         by_person = self._asking.by_person
         if len(response.content) > _MAX_BYTES:
@@ -105,6 +112,11 @@ class Browser:
         page = Page(response.content.decode(response.charset or "utf-8", errors="replace"))
         if page.count > _MAX_CONTROLS:
             raise ToolError(f"The page of this action has more than {_MAX_CONTROLS:,} controls. {by_person}")
+        return page
+
+    def _form(self, response: Any) -> tuple[Page, Form]:
+        """A page, and the form on it that goes on with the action. Raises ToolError."""
+        page, by_person = self._page(response), self._asking.by_person
         found = [one for one in page.posted if {ACTION_CHECKBOX_NAME, "action"} & one.controls.keys()] or page.posted
         found = [one for one in found if one.buttons or any(one.seen)]
         if len(found) > 1:
@@ -113,11 +125,12 @@ class Browser:
             made = ", unless JavaScript makes it, which does not run here" if page.has_script else ""
             said = self._plain(described.text_of(page))
             raise ToolError(" ".join(filter(None, [f"The page of this action has no form{made}.", said, by_person])))
-        return page, self._slots(found[0])
+        return page, found[0]
 
     def _slots(self, form: Form) -> Slots:
-        slots = Slots(form, self._asking.made, self._run.rights)
+        slots = Slots(form, self._asking.made, self._run.rights, is_approved=self._is_approved)
         slots.check_writes()
+        slots.check_kept(self._stored)
         return slots
 
     def _describe(self, page: Page, slots: Slots, number: int) -> JSON:
@@ -167,7 +180,7 @@ class Browser:
 
     def _hidden_values(self) -> Iterator[str]:
         columns = self._run.rights.columns
-        for row in fetch_instances(self._run.chosen.stored(self._run.alias)):
+        for row in self._stored:
             values = {one.name: str(vars(row).get(one.attname)) for one in row._meta.concrete_fields}
             read = {value for name, value in values.items() if name in columns}
             yield from (one for one in values.values() if len(one) >= _LEAST_HIDDEN and one not in {*read, "None"})

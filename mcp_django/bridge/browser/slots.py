@@ -28,6 +28,8 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableField
@@ -105,7 +107,7 @@ class Slot:
 class Slots:
     """What the agent may fill in of a form, by the names that it knows."""
 
-    def __init__(self, form: Form, made: Sequence[Any], rights: ModelRights) -> None:
+    def __init__(self, form: Form, made: Sequence[Any], rights: ModelRights, *, is_approved: bool = False) -> None:
         self.form = form
         self._rights = rights
         #: Name → the names of its controls, and the form and the field that it is, whether it is open or not.
@@ -114,13 +116,13 @@ class Slots:
         #: The forms that stand for controls of which only the HTML is known.
         self._of_html: set[int] = set()
         self._collect(made)
-        self._check_rights()
         self.open: dict[str, Slot] = {}
         for name in self._parts:
             slot = self._slot(name)
             if slot is not None:
                 self.open[name] = slot
         self._close_beside_closed()
+        self._check_rights(is_approved=is_approved)
         self._check_required()
 
     @property
@@ -149,6 +151,27 @@ class Slots:
                 f"A person must finish this action: with its page one can {operation} {owner.label}, which {why}. "
                 "Nothing was changed."
             )
+
+    def check_kept(self, stored: Iterable[Model]) -> None:
+        """Raises ToolError where the page would write another value than a row has into what the agent may not write.
+
+        A form may hold a row as it was, to which a person goes back: also columns that do not stand on the page.
+        """
+        rows, own = {row.pk: row for row in stored}, self._rights
+        declared = own.ask_hook("get_write_fields", ())
+        for form in self.forms:
+            row = rows.get(form.instance.pk) if isinstance(form, BaseModelForm) else None
+            if row is None or not isinstance(form.instance, own.model):
+                continue
+            for column in row._meta.concrete_fields:
+                differs = vars(form.instance).get(column.attname) != vars(row).get(column.attname)
+                is_hidden = own.own_column(column.name) is None or (declared is None and gives_rights(column))
+                is_kept = is_hidden or (declared is not None and column.name not in declared)
+                if differs and is_kept and not getattr(column, "auto_now", False):
+                    raise ToolError(
+                        "A person must finish this action: its page changes what agents may not write. "
+                        "Nothing was changed."
+                    )
 
     def withheld(self) -> dict[str, list[str]]:
         """What is sent of controls in which columns are chosen: without those that the agent may not read."""
@@ -271,25 +294,27 @@ class Slots:
 
     # What nobody but a person may send.
 
-    def _check_rights(self) -> None:
+    def _check_rights(self, *, is_approved: bool) -> None:
         """Raises ToolError where the form holds a column that says what users may do.
 
-        The one place that decides of them: an agent may send no such form, whatever write_fields names.
+        The one place that decides of them: an agent may send such a form where other people approve its answers, and
+        write_fields names each such column on it.
         """
-        for form, field in self._all():
+        opened = {one.name for slot in self.open.values() for one in slot.controls} if is_approved else set()
+        for name, form, field in self._all():
             model = form._meta.model if isinstance(form, BaseModelForm) else self._rights.model
             column = self._column(model, form, field)
-            if column is not None and gives_rights(column):
+            if column is not None and gives_rights(column) and name not in opened:
                 raise ToolError(
                     "A person must finish this action: its page says what users may do. Nothing was changed."
                 )
 
-    def _all(self) -> Iterator[tuple[Any, str]]:
+    def _all(self) -> Iterator[tuple[str, Any, str]]:
         """Every control of the form, also those that nobody sees, as the form and the field that it is."""
-        for _, form, field in self._parts.values():
-            yield form, field
+        for controls, form, field in self._parts.values():
+            yield from ((one.name, form, field) for one in controls)
         for name in self.form.controls.keys() - OF_LIST:
-            yield None, _bare(name)
+            yield name, None, _bare(name)
 
     def _check_required(self) -> None:
         """Raises ToolError where something must be filled in that the agent may not fill in."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
     from rest_framework.serializers import Serializer
 
+    from mcp_django.bridge.declared.object_actions import ObjectAction
     from mcp_django.exchange.site import Site
 
 Operation = Literal["create", "update", "delete"]
@@ -95,6 +96,10 @@ class ModelMCP:
     #: What each operation needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody, and with
     #: "approve" or an Approval other people must agree.
     consent: Mapping[Operation, Consent] = MappingProxyType({})
+    #: Names of submit buttons on the form of a row, as ``_approve``. Each is a tool, which starts switched off.
+    buttons: Sequence[str] = ()
+    #: What else people do on the page of a row, beside what known packages add to it. Each is a tool too.
+    object_actions: Sequence[ObjectAction] = ()
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
     #: False: hooks of the project that are given an object answer the same for every object.

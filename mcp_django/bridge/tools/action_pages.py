@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mcp_django.exceptions import ToolError
 from mcp_django.types import JSON
@@ -38,13 +38,34 @@ SCHEMA: JSON = {
 
 
 @dataclass(frozen=True)
-class ActionRun:
+class ListStart:
+    """An action of the list, which chooses it by its name and calls its function with the rows."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class PageStart:
+    """A page of one row: its path, how it is asked for, and the name of the button on it that is pressed, if any."""
+
+    key: Any
+    #: None: the form of the row.
+    path: str | None
+    method: str
+    button: str
+
+
+S = TypeVar("S", bound=ListStart | PageStart)
+
+
+@dataclass(frozen=True)
+class ActionRun(Generic[S]):
     """What runs: an action of a ModelAdmin on some rows, for the caller of a request."""
 
     admin: ModelAdmin[Any]
     request: MCPRequest
-    name: str
-    function: Callable[..., Any]
+    start: S
     chosen: ChosenRows
     rights: ModelRights
     #: The texts of the rows, which messages and pages may hold.

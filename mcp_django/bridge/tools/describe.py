@@ -18,7 +18,7 @@ from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.schema import describe_model
 from mcp_django.bridge.tools import catalog, instructions
-from mcp_django.bridge.tools.actions import AdminActionTool
+from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.query import MAX_LISTED_MODELS, NAMES, QueryTool, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
 from mcp_django.conf import get_conf
@@ -144,7 +144,7 @@ def _line(model: ModelRights) -> str:
     return f"{name}: {description}" if description else name
 
 
-def _withheld_actions(exchange: Exchange, actions: Sequence[AdminActionTool]) -> list[str]:
+def _withheld_actions(exchange: Exchange, actions: Sequence[ActingTool]) -> list[str]:
     """The line that says that the user's permissions allow actions which cannot be called, without their names."""
     if not get_conf().MENTION_SWITCHED_OFF:
         return []

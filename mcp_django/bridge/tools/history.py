@@ -48,8 +48,13 @@ class History:
     the action writes history itself.
     """
 
-    def __init__(self, admin: ModelAdmin[Any], request: MCPRequest, alias: str, message: str, *, is_kept: bool) -> None:
+    def __init__(
+        self, admin: ModelAdmin[Any], request: MCPRequest, alias: str, message: str, *, is_kept: bool,
+        logs_again: bool = False,
+    ) -> None:  # fmt: skip
         self._admin, self._request, self._alias, self._message = admin, request, alias, message
+        #: Whether rows are logged that the action has logged too, where its own entry names no agent.
+        self._logs_again = logs_again
         #: The database of the history; none where no history is written.
         self.databases: tuple[str, ...] = ()
         self._chosen: ChosenRows
@@ -112,7 +117,7 @@ class History:
 
     def _logged_by_action(self) -> set[str | None]:
         """The keys of the rows that the action has logged itself, in any way."""
-        if self._last_entry is None:
+        if self._last_entry is None or self._logs_again:
             return set()
         from django.contrib.admin.models import LogEntry
         from django.contrib.contenttypes.models import ContentType

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.changes.confirmations import Confirmation
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.tools.acting import ActingTool
     from mcp_django.bridge.tools.action_rows import ChosenRows
-    from mcp_django.bridge.tools.actions import AdminActionTool
     from mcp_django.exchange.exchange import Exchange
 
 
@@ -41,7 +41,7 @@ class ProposedAction(Proposed):
     counts_writes = False
     operation = ""
 
-    tool: AdminActionTool
+    tool: ActingTool
     exchange: Exchange
     chosen: ChosenRows
     #: ``{"ids": [..]}`` in the order of texts, or ``{"filter": {..}}``.
@@ -128,6 +128,7 @@ class ProposedAction(Proposed):
     def page_after(self, pages: Sequence[Mapping[str, Any]]) -> JSON:
         """The page that comes after these answers, from a run that is rolled back. Raises ToolError if none comes."""
         trial = ProposedAction(self.tool, self.exchange, self.chosen, self.named, pages)
+        trial.least = self.least
         try:
             with transaction.atomic(using=self.using):
                 self.tool.act(self.exchange, trial, "")
@@ -161,7 +162,7 @@ class ProposedAction(Proposed):
                 yield {"field": f"button{of_page}", "after": page["button"]}
 
     def may_be_done_by(self, rights: Rights) -> bool:
-        return self.tool.is_available(rights.request)
+        return self.tool.is_available(rights.request) and self.tool.start(rights.request, self.chosen) is not None
 
     def preview(self) -> JSON:
         """How many rows there are, some of them, and what is there now, in lines. Raises TooSlow."""

@@ -24,7 +24,7 @@ from mcp_django.access.trail import acting
 from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.sites import MCPSite, all_sites
-from mcp_django.bridge.tools.actions import AdminActionTool
+from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.tools.saved_queries import SAVABLE, SavedQuery, saved_query
@@ -59,7 +59,7 @@ KINDS: Mapping[str, Promise] = {
 def kind_of(tool: BaseTool | None) -> str:
     if tool is None:
         return "gone"
-    if isinstance(tool, AdminActionTool):
+    if isinstance(tool, ActingTool):
         return "action"
     if isinstance(tool, SavedQuery):
         return "saved"
@@ -95,7 +95,7 @@ class ListedTool:
 
     @property
     def model(self) -> str:
-        return self.tool.model_mcp.label if isinstance(self.tool, AdminActionTool) else ""
+        return self.tool.model_mcp.label if isinstance(self.tool, ActingTool) else ""
 
     @property
     def needs(self) -> str:

@@ -27,8 +27,10 @@ from mcp_django.bridge.declared.witness import plain_object
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.list_filters import PREFIX, list_filters
 from mcp_django.bridge.resources.reading.schema import record_fields
-from mcp_django.bridge.tools.actions import AdminActionTool, offered_actions
+from mcp_django.bridge.tools.acting import ActingTool
+from mcp_django.bridge.tools.actions import offered_actions
 from mcp_django.bridge.tools.base import BaseTool
+from mcp_django.bridge.tools.object_actions import ObjectActionTool
 from mcp_django.core.compat.admin import names_in_fieldsets
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.types import JSON
@@ -157,14 +159,21 @@ class Comparison:
     @cached_property
     def actions(self) -> dict[tuple[str, str], Reason | None]:
         """As ``fields``, each action that the admin offers for rows of a model that is here."""
-        here = {(tool.model_mcp.label, tool.action_name) for tool in self.tools if isinstance(tool, AdminActionTool)}
+        here = {tool.name for tool in self.tools if isinstance(tool, ActingTool)}
         found: dict[tuple[str, str], Reason | None] = {}
         for admin in self.admins:
             rights = self.rights.of_model(admin.model)
-            for tool in offered_actions(rights.model_mcp, self.rights.request) if rights is not None else ():
-                is_here = (tool.model_mcp.label, tool.action_name) in here
-                found[tool.model_mcp.label, f"action {tool.action_name}"] = None if is_here else self._why_action(tool)
+            for name, tool in self._offered(rights) if rights is not None else ():
+                found[tool.model_mcp.label, name] = None if tool.name in here else self._why_action(tool)
         return found
+
+    def _offered(self, rights: ModelRights) -> Iterator[tuple[str, ActingTool]]:
+        request = self.rights.request
+        for tool in offered_actions(rights.model_mcp, request):
+            yield f"action {tool.action_name}", tool
+        for one in self.rights.site.actions_on(rights.model):
+            if isinstance(one, ObjectActionTool) and one.is_available(request):
+                yield f"action of a row {one.action_name}", one
 
     def _why_model(self, label: str) -> Reason:
         return _LEFT_OUT if label in self.left_out else _NONE
@@ -210,11 +219,11 @@ class Comparison:
             return _written(_OF_HIDDEN, why=why, label=Rights.label_of(inline.model))
         return next((reason for reason in reasons if reason is not None and reason[1]), _NONE)
 
-    def _why_action(self, tool: AdminActionTool) -> Reason:
+    def _why_action(self, tool: ActingTool) -> Reason:
         known = self.rights.site.tools.get(tool.name)
         if known is None:
             return _LATER
-        if not isinstance(known, AdminActionTool) or known.action_name != tool.action_name:
+        if not isinstance(known, ActingTool) or known.action_name != tool.action_name:
             return _written(_TAKEN, name=tool.name)
         if not has_scope(self.rights.request, known.scope):
             return _written(_SCOPE, scope=known.scope)

@@ -34,7 +34,7 @@ from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.schema import record_fields, refused_sources
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools import catalog as tools
-from mcp_django.bridge.tools.actions import AdminActionTool
+from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
@@ -345,12 +345,12 @@ def _kind(tool: BaseTool) -> str:
         return "query"
     if isinstance(tool, SavedQuery):
         return "saved query"
-    return f"action of {tool.model_mcp.label}" if isinstance(tool, AdminActionTool) else "function"
+    return f"action of {tool.model_mcp.label}" if isinstance(tool, ActingTool) else "function"
 
 
 def _permissions(tool: BaseTool) -> list[str]:
     """The permissions that the user needs: one of those that an action names, or the one of a function."""
-    if isinstance(tool, AdminActionTool):
+    if isinstance(tool, ActingTool):
         return tool.permissions
     return _permission(tool)
 

@@ -28,7 +28,7 @@ from mcp_django.bridge.resources.policy.ways import Way
 from mcp_django.bridge.resources.reading.schema import record_fields, refused_sources
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools import catalog as tools
-from mcp_django.bridge.tools.actions import AdminActionTool
+from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.console.review import inventory
@@ -321,7 +321,7 @@ class _Asker:
         if isinstance(tool, SavedQuery) and not tool.is_available(self.request):
             # Which one is not said: the viewer may not be allowed to read it either.
             return _("The user may not read its model, or one of its fields.")
-        if not isinstance(tool, AdminActionTool):
+        if not isinstance(tool, ActingTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = self._model(tool.model_mcp.label)
         if no is not None:

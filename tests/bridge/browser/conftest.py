@@ -86,6 +86,14 @@ class Agent(DirectPeer):
         return {one["field"]: one["message"] for one in json.loads(result["content"][0]["text"])["errors"]}
 
 
+class OnRow(Agent):
+    """Drives an action on the page of the first product."""
+
+    def ask(self, *pages: Any, ids: Any = None, **arguments: Any) -> Message:
+        about = {"id": str(Product.objects.earliest("pk").pk), **arguments}
+        return self.call(self.tool, **about, **({"pages": list(pages)} if pages else {}))
+
+
 @pytest.fixture
 def products(db: None) -> list[Product]:
     return [
@@ -124,3 +132,21 @@ def reloaded(settings: Any) -> Iterator[Callable[[], None]]:
 
     yield reload
     clear_url_caches()
+
+
+@pytest.fixture
+def on_row(products: list[Product], declared: Declared, reloaded: Any) -> Callable[..., OnRow]:
+    """An agent of a superuser that drives an action on the page of a product."""
+
+    def drive(admin_class: Any, action: str, *scopes: str, user: Any = None, **mcp: Any) -> OnRow:
+        declared.admin(Product, admin_class)
+        options = {"writable": ("update",), "fields": ("name", "stock", "active"), **mcp}
+        declared.model(Product, type("ProductMCP", (ModelMCP,), options))
+        reloaded()
+        declared.forget()
+        agent = OnRow(user or User.objects.create_superuser("root"), *(scopes or ("read", "actions", "write")))
+        agent.tool = f"shop_product_object_{action}"
+        switch_on(agent.tool)
+        return agent
+
+    return drive

@@ -11,7 +11,9 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.utils.safestring import mark_safe
 
+import mcp_django
 from mcp_django.models import Tool
 from tests.bridge.browser.conftest import Agent, form, page
 from tests.shop.models import Product, Tag
@@ -203,6 +205,10 @@ def test_reading_a_hidden_column_in_the_reason_why_a_page_is_not_driven(drive: D
     assert "The key … is locked." in drive(act).refused()
 
 
+#: A control that write_fields does not name, beside one that it names.
+SUPER = mark_safe('<input type="checkbox" name="is_superuser" checked>')
+
+
 def test_giving_rights_through_a_page(drive: Drive, declared: Declared) -> None:
     class Promote(forms.ModelForm):  # type: ignore[type-arg]
         class Meta:
@@ -215,13 +221,17 @@ def test_giving_rights_through_a_page(drive: Drive, declared: Declared) -> None:
     def hidden(self: Any, request: HttpRequest, queryset: Any) -> Any:
         return page(request, form('<input type="hidden" name="is_superuser" value="1">'), queryset)
 
-    declared.admin(User, type("Acting", (admin.ModelAdmin,), {"actions": [act, hidden]}))
+    @mcp_django.action(consent="approve", shows_page=True)
+    def approved(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        return page(request, form("{{ form }}{{ more }}"), queryset, form=Promote(), more=SUPER)
+
+    declared.admin(User, type("Acting", (admin.ModelAdmin,), {"actions": [act, hidden, approved]}))
     declared.model(User, writable=("update",), write_fields=("first_name", "is_staff"))
-    switch_on("auth_user_act", "auth_user_hidden")
+    switch_on("auth_user_act", "auth_user_hidden", "auth_user_approved")
     root = User.objects.create_superuser("root")
 
     for agent in (Agent(root, "read", "actions", "write"),):
-        for agent.tool in ("auth_user_act", "auth_user_hidden"):
+        for agent.tool in ("auth_user_act", "auth_user_hidden", "auth_user_approved"):
             assert agent.refused(ids=[str(root.pk)]) == (
                 "A person must finish this action: its page says what users may do. Nothing was changed."
             )

@@ -19,9 +19,7 @@ from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.changes.summaries import Line
 from mcp_django.console.admin import effect_parts
 from mcp_django.models import Change
-from tests.bridge.writes.clicking import Browser, approve, said, state_of
-from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import (
+from tests.bridge.writes.approving import (
     APPROVER,
     FLIGHT,
     LIST,
@@ -33,6 +31,8 @@ from tests.bridge.writes.test_approvals import (
     staff,
     text_of,
 )
+from tests.bridge.writes.clicking import Browser, approve, said, state_of
+from tests.bridge.writes.conftest import Writer
 from tests.support.data import Users
 from tests.support.declared import Declared
 

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline, Disruption, Flight
 from mcp_django.models import Change, ChangedRow, Tool
+from tests.bridge.writes.approving import staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import Writer
-from tests.bridge.writes.test_approvals import staff, text_of
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message

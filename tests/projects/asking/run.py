@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,19 @@ CASES: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "django-class-based-admin-actions": {"gone": [{}], "changed": [{"values": {"state": "gone"}}]},
     "django-import-export": {"export_admin_action": [{"values": {"format": "csv"}}]},
 }
+#: The same for actions on the page of one row, with its model.
+ROWS: Mapping[str, tuple[str, Mapping[str, Sequence[Mapping[str, Any]]]]] = {
+    "django-admin-extra-buttons": ("buttoned", {"act": [], "ask": [{}], "closed": []}),
+    "django-fsm-2-admin": ("flowing", {"fsmtransition-state-let_go": []}),
+    "django-inline-actions": ("inlined", {"act": [], "ask": [{"values": {"state": "gone"}}]}),
+    "django-object-actions": ("linked", {"act": [], "post": [], "ask": [{"values": {"state": "gone"}}]}),
+    "django-reversion": ("versioned", {"revert": [{"button": "_save"}]}),
+    "django-simple-history": ("recorded", {"revert": [{"button": "_save"}]}),
+    "django-unfold": (
+        "unfolded",
+        {"act": [], "beside": [], "submit": [], "ask": [{"values": {"state": "gone"}}]},
+    ),
+}
 
 
 def main() -> int:
@@ -81,58 +94,75 @@ def main() -> int:
 
 
 def _lines() -> Iterator[str]:
+    import reversion
     from django.contrib.auth.models import User
     from django.db import transaction
 
     from mcp_django import site
     from mcp_django.models import Tool
-    from tests.projects.asking.desk.models import Item, Owner
+    from tests.projects.asking.desk.models import Item, Owner, Row
     from tests.support.asking import DirectPeer
 
     agent = DirectPeer(User.objects.create_superuser("root"), "read", "actions", "write")
     owner = Owner.objects.create(name="ann")
     for name in ("ball", "kite"):
         Item.objects.create(name=name, owner=owner, api_key=f"{CANARY}-{name}")
-    names = {name.removeprefix("desk_item_") for name in site.tools if name.startswith("desk_item_")}
-    listed = {name for actions in CASES.values() for name in actions}
-    yield from (f"no case for {name}" for name in sorted(names ^ listed))
+        for model in Row.__subclasses__():
+            with reversion.create_revision():
+                made = model._default_manager.create(name=name, price=7, api_key=f"{CANARY}-{name}")
+            made.price = 1
+            made.save()
+    cases = list(_cases())
+    there = {name for name in site.tools if name.startswith("desk_")}
+    yield from (f"no case for {name}" for name in sorted(there ^ {tool for _, _, tool, _, _ in cases}))
+    for package, model, tool, name, pages in cases:
+        Tool.objects.update_or_create(site="mcp", name=tool, defaults={"enabled": True})
+        with transaction.atomic():
+            told = " → ".join(_driven(agent, tool, pages, _rows_of(model)))
+            transaction.set_rollback(True)
+        yield f"{package} {version(package)}: {name}: {told}"
+
+
+def _cases() -> Iterator[tuple[str, str, str, str, Sequence[Mapping[str, Any]]]]:
+    """Package, model, tool, action, and the answers to its pages."""
     for package, actions in CASES.items():
+        yield from ((package, "item", f"desk_item_{name}", name, pages) for name, pages in actions.items())
+    for package, (model, actions) in ROWS.items():
         for name, pages in actions.items():
-            Tool.objects.update_or_create(site="mcp", name=f"desk_item_{name}", defaults={"enabled": True})
-            with transaction.atomic():
-                told = " → ".join(_driven(agent, f"desk_item_{name}", pages))
-                transaction.set_rollback(True)
-            yield f"{package} {version(package)}: {name}: {told}"
+            yield package, model, f"desk_{model}_object_{name}", name, pages
 
 
-def _driven(agent: Any, tool: str, pages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _driven(agent: Any, tool: str, pages: Sequence[Mapping[str, Any]], rows: Callable[[], list[Any]]) -> Iterator[str]:
     """What each page asks, and how it ended."""
     token: Mapping[str, str] = {}
-    before = _rows()
+    before = rows()
+    about: Mapping[str, Any] = {"id": "1"} if "_object_" in tool else {"ids": ["1", "2"]}
     for number in range(len(pages) + 1):
         sent = {"pages": list(pages[:number])} if number else {}
-        result = agent.call(tool, ids=["1", "2"], **sent, **token)
+        result = agent.call(tool, **about, **sent, **token)
         text = result["content"][0]["text"]
         shown: Mapping[str, Any] = json.loads(text) if text.startswith("{") else {}
         if CANARY in text or "api_key" in text:
             yield "LEAK"
         if shown.get("status") != "form":
-            yield f"refused: {shown or text}" if result["isError"] else f"driven: {_outcome(before, result)}"
+            yield f"refused: {shown or text}" if result["isError"] else f"driven: {_outcome(before, rows(), result)}"
             return
         token = {"confirm": shown["confirm"]}
-        if before != _rows():
+        if before != rows():
             yield "NOT ROLLED BACK"
         yield f"asks {', '.join([*shown.get('fields', {}), *shown.get('buttons', {})]) or 'nothing'}"
 
 
-def _rows() -> list[Any]:
-    from tests.projects.asking.desk.models import Item
+def _rows_of(model: str) -> Callable[[], list[Any]]:
+    from django.apps import apps
 
-    return list(Item.objects.order_by("pk").values_list("pk", "name", "state", "price", "owner", "api_key"))
+    found = apps.get_model("desk", model)
+    names = ["pk", *(one.attname for one in found._meta.concrete_fields if not one.primary_key)]
+    return lambda: list(found._base_manager.order_by("pk").values_list(*names))
 
 
-def _outcome(before: Sequence[Any], result: Any) -> str:
-    after = {row[0]: row for row in _rows()}
+def _outcome(before: Sequence[Any], now: Sequence[Any], result: Any) -> str:
+    after = {row[0]: row for row in now}
     changed = sum(row[0] in after and after[row[0]] != row for row in before)
     deleted = sum(row[0] not in after for row in before)
     written = {"changed": changed, "deleted": deleted}

@@ -15,14 +15,11 @@ from django.contrib import admin
 from django_admin_action_forms import AdminActionForm, AdminActionFormsMixin, action_with_form
 from import_export.admin import ExportActionMixin, ImportExportMixin
 
+from tests.projects.asking.desk import row_admin  # noqa: F401
+from tests.projects.asking.desk.forms import StateForm
 from tests.projects.asking.desk.models import Item, Owner
 
 admin.site.register(Owner)
-
-
-class StateForm(forms.Form):
-    state = forms.ChoiceField(choices=Item.State)
-    note = forms.CharField(required=False)
 
 
 class StateModelForm(forms.ModelForm):  # type: ignore[type-arg]
