@@ -15,7 +15,6 @@ from django.urls import reverse
 
 from demo_project.flights.models import Flight
 from mcp_django.bridge.changes import summaries
-from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.changes.summaries import Line
 from mcp_django.console.admin import effect_parts
 from mcp_django.models import Change
@@ -95,7 +94,7 @@ def test_the_list_says_in_words_what_agents_ask(bob: User, root: Writer, users: 
         "Delete 2 flights (1004, UA (United), 1005, AA (American))",
         "Change 2 flights (1000, UA (United), 1001, AA (American)): notes",
         "Change 4 flights (1000, UA (United), 1001, AA (American), 1002, UA (United), …): status on time → cancelled",
-        f"Flight 1001, AA (American): departure_delay {NOTHING} → 7, notes note 1 → {'x' * 59}…, 1 more",
+        f"Flight 1001, AA (American): departure_delay -2 → 7, notes note 1 → {'x' * 59}…, 1 more",
         "Flight 1000, UA (United): notes note 0 → fog",
     ]
     assert lines(users.admin) == lines(bob) == expected
