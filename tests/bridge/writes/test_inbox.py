@@ -215,6 +215,8 @@ def test_all_that_waits_of_one_agent_is_rejected_after_one_question(bob: User, o
     browser, url = Browser(bob), reverse("admin:mcp_django_change_reject_all", args=[keys[0]])
     page = text_of(browser.client.get(url))
     late = propose(ops, key="7")
+    listed = text_of(browser.client.get(LIST))
+    assert [f"{one}/reject-all/" in listed for one in (*keys, other)] == [True, True, False]
 
     told = said(browser.client.post(url, {"change": re.findall(r'name="change" value="(\w+)"', page), "note": "No."}))
 
