@@ -164,6 +164,21 @@ def test_an_approver_who_is_impersonated_or_at_another_host_reads_no_words(
     assert found == ["change flights.flight 1"]
 
 
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ("", "change flights.flight 1"),
+        (summaries.kept([Line("run", name="Refund", column="amount", after="9")]), "Refund: amount 9"),
+        (summaries.kept([Line("other", name="odd")]), "change flights.flight 1"),
+        (summaries.kept([Line("update", "gone.model", "1", "x", "a", "b", "c")]), "change flights.flight 1"),
+    ],
+)
+def test_whatever_is_stored_of_a_change_is_a_line_of_the_list(bob: User, ops: Writer, stored: str, told: str) -> None:
+    Change.objects.filter(pk=propose(ops)).update(summary=stored)
+
+    assert lines(bob) == [told]
+
+
 # Whose turn it is.
 
 
