@@ -61,15 +61,16 @@ class ChangeWords:
 
     def of(self, change: Change) -> Told:
         """The change in words; by its keys alone for somebody who may not read of it, or of none of its rows."""
-        lines = self._lines.get(change.pk, ())
+        lines = self._lines.get(change.pk, [])
         rows = _rows_of(line for line in lines if line.model)
         names = [self._name(change, row[0]) for row in rows[:_MOST_NAMED]]
-        if not lines or (rows and not self._is_told(change, rows, names)):
+        is_run = bool(lines) and lines[0].change == "run"
+        if not (self._is_told(change, rows, names) if rows else is_run):
             named = by_keys(self._request, change)
             return Told(named, named)
         count = max(len(rows), change.rows if change.kind == Change.Kind.ACTION else len(change_rows.keys_of(change)))
         which = _listed([name for name in names if name], count)
-        if lines[0].change == "run":
+        if is_run:
             title = exact(lines[0].name) + (f": {_counted(change.model, count)}" if rows else "")
             values, more = [_in_words(line) for line in lines if line.column], 0
         else:

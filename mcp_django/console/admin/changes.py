@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -116,9 +117,12 @@ class ChangeAdmin(FilteredAdmin):
         changes = super().get_changelist_instance(request)
         shown: list[Any] = list(changes.result_list)
         words, votes, groups = ChangeWords(request, shown), approvals.votes_by_change(shown), inbox.groups(request)
+        waiting = {one.pk: one for one in inbox.waiting_for(request)}
+        agents = Counter(map(_agent_of, waiting.values()))
         for change in shown:
             change.told, change.votes = words.of(change).text, votes[change.pk]
             change.alike = groups.get(change.pk, ())
+            change.is_one_of_several = agents[_agent_of(change)] > 1 and change.pk in waiting
             change.is_own = is_own(request, change)
         changes.result_list = shown
         return changes
@@ -153,7 +157,7 @@ class ChangeAdmin(FilteredAdmin):
         if len(change.alike) > 1:
             alike = gettext("%(count)d alike") % {"count": len(change.alike)}
             links.append((f"?{inbox.ALIKE}={change.pk}", f"{alike} ▸"))
-        if change.alike:
+        if change.is_one_of_several:
             links.append((self.page_url("reject_all", change.pk), gettext("Reject all of this agent…")))
         return format_html_join(" · ", '<a href="{}">{}</a>', links) or "-"
 
@@ -363,6 +367,10 @@ class ChangeAdmin(FilteredAdmin):
 def _names_in(change: Change) -> dict[str, str]:
     """What the records were called when the change was proposed."""
     return {line.key: line.name for line in summaries.read(change.summary) if line.model == change.model}
+
+
+def _agent_of(change: Change) -> tuple[str, ...]:
+    return change.site, change.principal_key, change.line
 
 
 def _whole(shown: dict[str, Any]) -> dict[str, Any]:

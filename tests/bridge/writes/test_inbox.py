@@ -15,7 +15,6 @@ from django.urls import reverse
 
 from demo_project.flights.models import Flight
 from mcp_django.bridge.changes import summaries
-from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.changes.summaries import Line
 from mcp_django.console.admin import effect_parts
 from mcp_django.models import Change
@@ -95,7 +94,7 @@ def test_the_list_says_in_words_what_agents_ask(bob: User, root: Writer, users: 
         "Delete 2 flights (1004, UA (United), 1005, AA (American))",
         "Change 2 flights (1000, UA (United), 1001, AA (American)): notes",
         "Change 4 flights (1000, UA (United), 1001, AA (American), 1002, UA (United), …): status on time → cancelled",
-        f"Flight 1001, AA (American): departure_delay {NOTHING} → 7, notes note 1 → {'x' * 59}…, 1 more",
+        f"Flight 1001, AA (American): departure_delay -2 → 7, notes note 1 → {'x' * 59}…, 1 more",
         "Flight 1000, UA (United): notes note 0 → fog",
     ]
     assert lines(users.admin) == lines(bob) == expected
@@ -165,6 +164,21 @@ def test_an_approver_who_is_impersonated_or_at_another_host_reads_no_words(
     assert found == ["change flights.flight 1"]
 
 
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ("", "change flights.flight 1"),
+        (summaries.kept([Line("run", name="Refund", column="amount", after="9")]), "Refund: amount 9"),
+        (summaries.kept([Line("other", name="odd")]), "change flights.flight 1"),
+        (summaries.kept([Line("update", "gone.model", "1", "x", "a", "b", "c")]), "change flights.flight 1"),
+    ],
+)
+def test_whatever_is_stored_of_a_change_is_a_line_of_the_list(bob: User, ops: Writer, stored: str, told: str) -> None:
+    Change.objects.filter(pk=propose(ops)).update(summary=stored)
+
+    assert lines(bob) == [told]
+
+
 # Whose turn it is.
 
 
@@ -216,6 +230,8 @@ def test_all_that_waits_of_one_agent_is_rejected_after_one_question(bob: User, o
     browser, url = Browser(bob), reverse("admin:mcp_django_change_reject_all", args=[keys[0]])
     page = text_of(browser.client.get(url))
     late = propose(ops, key="7")
+    listed = text_of(browser.client.get(LIST))
+    assert [f"{one}/reject-all/" in listed for one in (*keys, other)] == [True, True, False]
 
     told = said(browser.client.post(url, {"change": re.findall(r'name="change" value="(\w+)"', page), "note": "No."}))
 
