@@ -36,7 +36,7 @@ def test_every_tool_has_a_row_that_says_what_the_tool_says(rows: dict[str, Tool]
     assert set(rows) == set(site.tools)
     assert {name for name, row in rows.items() if row.enabled} == {
         "aggregate_records", "delay_statistics", "describe_models", "find_records", "flights_flight_export_as_csv",
-        "flights_flight_mark_cancelled", "get_record",
+        "flights_flight_mark_cancelled", "get_record", "request_rights",
     }  # fmt: skip
 
 
