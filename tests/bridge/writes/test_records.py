@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections, transaction
 from django.db.models.signals import post_save
 
+from demo_project.flights.management.commands.demo import let_others_approve
 from demo_project.flights.models import Airline, Flight
 from mcp_django import Approval, site
 from mcp_django.bridge.uploads import upload_rows
@@ -363,6 +364,30 @@ def test_naming_a_file_of_somebody_else(root: Writer, ops: Writer) -> None:
         uri[:-5] + "AAAAA", uri
     )
     assert "is no upload://" in told
+
+
+# The demo.
+
+
+@pytest.mark.every_database
+def test_the_flights_of_a_day_are_cancelled_once_admin_approves_and_the_agent_undoes_it(
+    ops: Writer, users: Users
+) -> None:
+    let_others_approve("update_records")
+    carrier = Flight.objects.get(pk=1).carrier_id
+    day = {"origin": "JFK", "carrier": carrier, "departs_at__date": "2013-01-01"}
+    found = Flight.objects.filter(origin_id="JFK", carrier_id=carrier)
+    before = set(found.values_list("pk", "status"))
+    assert len(before) > 0
+
+    waits = update(ops, filter=day, values={"status": "cancelled"}, reason="snow")
+    assert waits["needs"]["approvals"] == 1 and set(found.values_list("pk", "status")) == before
+    assert approve(users.admin, waits["change"]) == ["The change was made."]
+    assert set(found.values_list("status", flat=True)) == {"cancelled"}
+
+    undone = ops.confirmed("undo_change", change=waits["change"])
+    assert approve(users.admin, undone["change"]) == ["The change was made."]
+    assert set(found.values_list("pk", "status")) == before
 
 
 # Deletes.

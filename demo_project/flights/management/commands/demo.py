@@ -22,7 +22,10 @@ HOST = "127.0.0.1"
 
 #: Tools that change or hand out data start switched off; the demo shows these two actions, and those that write.
 ACTIONS = ["flights_flight_mark_cancelled", "flights_flight_export_as_csv"]
-WRITING = ["describe_form", "preview_change", "create_record", "update_record", "delete_record", "get_change"]
+WRITING = [
+    "describe_form", "preview_change", "create_record", "update_record", "delete_record", "update_records",
+    "create_records", "undo_change", "get_change",
+]  # fmt: skip
 
 WELCOME = """
 Open          {front}
@@ -78,6 +81,7 @@ class Command(BaseCommand):
         with transaction.atomic():
             if not User.objects.exists():
                 switch_on_tools(*ACTIONS, *WRITING)
+                let_others_approve("update_records")
             admin = create_users()
             token = valid_token(admin)
         self.stdout.write(welcome(port, token))
@@ -103,6 +107,11 @@ def switch_on_tools(*names: str) -> None:
     """Only for a new site: afterwards, which tools are on is the administrator's choice."""
     for name in names:
         Tool.objects.update_or_create(site=site.name, name=name, defaults={"enabled": True})
+
+
+def let_others_approve(name: str) -> None:
+    """As an administrator decides it on the page of the tool: nobody changes many flights alone."""
+    Tool.objects.filter(site=site.name, name=name).update(asks="approve")
 
 
 def create_users() -> User:
