@@ -189,7 +189,10 @@ def _write_into_grant(key: int, lent: dict[str, float]) -> None:
     alias = _alias()
     grants, tokens = Grant.objects.using(alias), AccessToken.objects.using(alias)
     grants.filter(pk=key).update(lent=lent)
-    held = set(grants.values_list("scopes", flat=True).get(pk=key))
+    scopes = grants.filter(pk=key).values_list("scopes", flat=True).first()
+    if scopes is None:
+        return  # It was deleted, and its tokens with it.
+    held = set(scopes)
     for token in AccessToken.objects.db_manager(alias).current().filter(grant=key):
         # A token for which its client asked for less gets no more by this.
         own = {one: end if token.lent.get(one, held <= set(token.scopes)) else WITHHELD for one, end in lent.items()}

@@ -67,6 +67,8 @@ def begin(request: HttpRequest, site: MCPSite, tool: str, arguments: JSON) -> Be
 def _look(exchange: Exchange, tool: ChangingTool, change: Change) -> Begun:
     proposed = applying.propose_waiting(exchange, tool, change)
     needs = proposed.needs
+    if needs.expires is not None:
+        change.expires_at = change.created_at + needs.expires
     change.needs, change.persons = approvals.stored(needs), approvals.persons_of(exchange)
     change.kind, change.operation, change.model, change.using = (
         proposed.kind, proposed.operation, proposed.label, proposed.using,

@@ -92,6 +92,7 @@ def test_the_list_of_tools_says_what_each_does_and_which_are_on(admin_page: Page
     assert rows == {
         "aggregate_records": (True, "reads"),
         "create_record": (True, "changes data"),
+        "create_records": (True, "changes data"),
         "delay_statistics": (True, "reads"),
         "delete_record": (True, "may destroy data"),
         "describe_form": (True, "reads"),
@@ -103,7 +104,10 @@ def test_the_list_of_tools_says_what_each_does_and_which_are_on(admin_page: Page
         "get_change": (True, "reads"),
         "get_record": (True, "reads"),
         "preview_change": (True, "reads"),
+        "request_rights": (True, "changes data"),
+        "undo_change": (True, "may destroy data"),
         "update_record": (True, "may destroy data"),
+        "update_records": (True, "may destroy data"),
     }
 
 

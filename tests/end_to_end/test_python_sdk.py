@@ -66,6 +66,7 @@ def test_the_lists_hold_what_the_demo_offers(talk: Talk[Any]) -> None:
     assert [tool.name for tool in tools] == [
         "aggregate_records",
         "create_record",
+        "create_records",
         "delay_statistics",
         "delete_record",
         "describe_form",
@@ -76,7 +77,9 @@ def test_the_lists_hold_what_the_demo_offers(talk: Talk[Any]) -> None:
         "get_change",
         "get_record",
         "preview_change",
+        "undo_change",
         "update_record",
+        "update_records",
     ]
     assert [str(resource.uri) for resource in resources] == [
         "db://auth/group",

@@ -147,7 +147,8 @@ def rights_on(viewer: Rights, effect: Effect, main: Effect) -> ModelRights | Non
 
 def _of_row(rights: ModelRights | None, effect: Effect) -> ModelRights | None:
     if rights is None or effect.count:
-        return rights
+        # The number is of rows that the agent sees. Whoever sees some of them does not see them whole.
+        return None if rights is not None and rights.scoped else rights
     if not effect.key:
         return None if rights.scoped and not effect.inline else rights
     found = of_key(rights, effect.key)

@@ -22,7 +22,7 @@ from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL
-from mcp_django.core.compat.connections import can_lock_rows
+from mcp_django.core.compat.connections import can_lock_rows, can_skip_locked
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, ToolError
@@ -172,7 +172,7 @@ def _lock(model: Any, alias: str, keys: Sequence[str], *, waits: bool) -> None:
     if not keys or not can_lock_rows(connection):
         return
     rows = model._base_manager.using(alias).filter(has_key_in(model, keys)).order_by("pk")
-    skips = not waits and connection.features.has_select_for_update_skip_locked
+    skips = not waits and can_skip_locked(connection)
     held = set(rows.select_for_update(skip_locked=skips).values_list("pk", flat=True))
     if skips and (busy := [str(key) for key in rows.values_list("pk", flat=True) if key not in held]):
         named = ", ".join(busy[:_MOST_NAMED])

@@ -125,7 +125,7 @@ def _which(line: Line) -> str:
 
 def _value(line: Line) -> str:
     was = [line.before] if line.change == "update" else []
-    return f"{line.column}: {' → '.join(map(exact, [*was, line.after]))}"
+    return f"{exact(line.column)}: {' → '.join(map(exact, [*was, line.after]))}"
 
 
 def exact(text: str) -> str:

@@ -10,7 +10,7 @@ from django.template import RequestContext
 from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.declared.object_actions import ObjectAction
-from mcp_django.core.compat.admin import key_for_url
+from mcp_django.core.compat.admin import key_for_url, object_tool_of
 from mcp_django.core.hooks import call_hook
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _of_object_actions(admin: Any) -> Iterator[ObjectAction]:
     for name in admin.change_actions:
         function = getattr(admin, name)
         methods = [one.upper() for one in getattr(function, "methods", ("GET", "POST"))]
-        by_form = admin._get_tool_dict(name)["button_type"] == "form"
+        by_form = object_tool_of(admin, name)["button_type"] == "form"
         yield _declared(
             function,
             name,

@@ -231,7 +231,7 @@ class ActingTool(BaseTool):
             with ExitStack() as transactions:
                 # The database of the action commits last.
                 # What pages before the last one write is rolled back, in whichever database it is.
-                others = _databases() if proposed.pages else ()
+                others = _databases() if proposed.pages or proposed.is_trial else ()
                 for name in dict.fromkeys([alias, *others, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 # Called before whatever the project wants to do after the commit, which may fail.

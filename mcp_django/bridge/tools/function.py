@@ -188,6 +188,7 @@ class FunctionTool(BaseTool):
         return self.call(exchange, values, on_loop=self._on_loop)
 
     def _preview_or_change(self, exchange: Exchange, arguments: JSON) -> JSON:
+        self._check_can_ask()
         check = self._confirmed_input
         arguments = check.without_nulls(arguments)
         if errors := check.errors(arguments):
@@ -197,9 +198,12 @@ class FunctionTool(BaseTool):
 
     def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> ProposedCall:
         """Read the arguments of a call to which people must agree. Raises ToolError."""
+        self._check_can_ask()
+        return ProposedCall(self, exchange, *self._read(exchange, arguments))
+
+    def _check_can_ask(self) -> None:
         if why := self.why_not_asked():
             raise ToolError(f"People must agree to this tool, and cannot: {why} Nothing was done.")
-        return ProposedCall(self, exchange, *self._read(exchange, arguments))
 
     def why_not_asked(self) -> str:
         """Why people cannot be asked about its calls; empty where they can."""

@@ -52,6 +52,8 @@ class ProposedAction(Proposed):
     def __post_init__(self) -> None:
         self.arguments = {**self.named, "pages": list(self.pages)} if self.pages else self.named
         self._confirmation: Confirmation | None = None
+        #: Whether it is run for its page alone, and rolled back.
+        self.is_trial = False
         self.label = self.tool.model_mcp.label
         self.using = router.db_for_write(self.tool.model_mcp.model)
 
@@ -128,6 +130,7 @@ class ProposedAction(Proposed):
     def page_after(self, pages: Sequence[Mapping[str, Any]]) -> JSON:
         """The page that comes after these answers, from a run that is rolled back. Raises ToolError if none comes."""
         trial = ProposedAction(self.tool, self.exchange, self.chosen, self.named, pages)
+        trial.is_trial = True
         trial.least = self.least
         try:
             with transaction.atomic(using=self.using):

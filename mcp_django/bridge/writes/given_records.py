@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.forms import JSONField
 from pydantic_core import from_json
 
 from mcp_django.bridge.resources import rules
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MOST_LISTED = 100
 #: The most rows of any call, whatever the settings say.
 _MOST = 1_000
+#: The longest file, which is read as a whole.
+_MOST_BYTES = 5_000_000
 #: JSON types whose values a cell of a table holds as their JSON.
 _AS_JSON = {"integer", "number", "boolean", "object", "array"}
 
@@ -131,10 +133,14 @@ def _read_csv(exchange: Exchange, model: ModelRights, uri: str) -> list[JSON]:
     An empty cell counts as not named. Numbers, booleans and dates are written as in JSON. Raises InvalidQuery with the
     first errors, each with its line.
     """
+    import csv
+
     try:
         upload = open_upload(exchange, uri)
     except LookupError:
         raise InvalidQuery.one("file", NO_UPLOAD, uri) from None
+    if upload.size is not None and upload.size > _MOST_BYTES:
+        raise InvalidQuery.one("file", f"is larger than {_MOST_BYTES:,} bytes. Send it in parts.")
     try:
         text = upload.read().decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -165,7 +171,7 @@ def _read_csv(exchange: Exchange, model: ModelRights, uri: str) -> list[JSON]:
 
 def _check_header(header: Sequence[str], main: WritableForm) -> None:
     twice = [name for name, count in Counter(header).items() if count > 1]
-    unknown = [name for name in header if name not in main.fields]
+    unknown = [name for name in header if name not in main.fields and name not in _currencies(main)]
     missing = [
         name
         for name, one in main.fields.items()
@@ -175,6 +181,11 @@ def _check_header(header: Sequence[str], main: WritableForm) -> None:
         if names:
             known = f" Fields: {', '.join(main.fields)}." if names is unknown else ""
             raise InvalidQuery.one("file", f"line 1: {', '.join(name[:50] for name in names[:10])} {what}.{known}")
+
+
+def _currencies(main: WritableForm) -> list[str]:
+    """The names of the currencies beside amounts, which are in the same fields of the form."""
+    return list(filter(None, map(main.currency_beside, main.fields)))
 
 
 def _read_line(
@@ -187,7 +198,7 @@ def _read_line(
     for name, cell in zip(header, cells, strict=True):
         if cell:
             try:
-                row[name] = _read_cell(main.fields[name], cell)
+                row[name] = _read_cell(main.fields[name], cell) if name in main.fields else cell
             except ValueError:
                 errors.append(field_error("file", f"line {line}: {name} is not written as in JSON.", cell[:100]))
     return row, errors
@@ -197,5 +208,6 @@ def _read_cell(one: WritableField, cell: str) -> Any:
     """The value of a cell. Raises ValueError."""
     kind = values.kind_in(one)
     types = {} if kind is None or one.related is not None else kind.schema.get("type", ())
-    is_json = one.is_list or not _AS_JSON.isdisjoint([types] if isinstance(types, str) else types)
+    is_of_json = not _AS_JSON.isdisjoint([types] if isinstance(types, str) else types)
+    is_json = one.is_list or is_of_json or isinstance(one.bound.field, JSONField)
     return from_json(cell) if is_json else cell

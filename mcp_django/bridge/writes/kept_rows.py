@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django.db import models
 from pydantic_core import from_json
 
 from mcp_django.bridge.changes.shown_values import shown
@@ -45,6 +46,27 @@ class Kept:
         values = {one["field"]: [one.get("before"), one["after"]] for one in self.diff if "before" in one}
         rows = [_kept_row(one) for one in self.rows if "pk" in one]
         return encode({"values": values, **({"rows": rows} if rows else {})}).decode()
+
+
+def restorable(rights: ModelRights, before: Values, after: Values, diff: Iterable[JSON]) -> list[JSON]:
+    """Those of the differences that can be taken back as the agent reads them.
+
+    Not a file, whose name is all that is left; not a link from or to a row that the agent does not see, which it reads
+    as none; and no JSON that is written otherwise for an agent.
+    """
+    return [one for one in diff if _is_restorable(rights, before, after, one)]
+
+
+def _is_restorable(rights: ModelRights, before: Values, after: Values, one: JSON) -> bool:
+    column = rights.columns.get(one["field"])
+    if column is None:
+        return True
+    if isinstance(column.field, models.FileField):
+        return False
+    pairs = [(before.get(column.attname), one.get("before")), (after.get(column.attname), one["after"])]
+    if isinstance(column.field, models.JSONField):
+        return all(is_same_json(raw, said) for raw, said in pairs)
+    return all(raw is None or said is not None for raw, said in pairs)
 
 
 def _kept_row(row: JSON) -> JSON:
@@ -108,7 +130,9 @@ class Merged:
 
 def _add(values: dict[str, Pair], later: Mapping[str, Any]) -> None:
     for name, (before, after) in later.items():
-        values[name] = (values[name][0] if name in values else before, after)
+        is_joined = name in values and is_same_json(values[name][1], before)
+        # What somebody else wrote between the two is what comes back.
+        values[name] = (values[name][0] if is_joined else before, after)
 
 
 def _becomes(first: str, second: str) -> str:

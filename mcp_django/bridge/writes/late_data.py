@@ -7,7 +7,6 @@ page: that ends the pass, and the page is opened first.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
-from mcp_django.core.compat.requests import freeze
+from mcp_django.core.compat.requests import asking_module, freeze
 
 if TYPE_CHECKING:
     from mcp_django.bridge.writes.form_data import FormData
@@ -80,8 +79,7 @@ def _late_request(cls: Any) -> Any:
     """A subclass of requests: code of the project that asks for the method could be told the one of a page."""
 
     def method(self: Any) -> Any:
-        asking = str(sys._getframe(1).f_globals.get("__name__", ""))
-        if not asking.startswith(("django.", "mcp_django.")):
+        if not asking_module(1).startswith(("django.", "mcp_django.")):
             raise TooEarly
         return vars(self)["method"]
 

@@ -285,6 +285,8 @@ class Proposal(Proposed):
         if self.key is None or self._after is None:
             return ()
         diff = diffs.whole_diff_of(self.rights, self.before, self._after, self.given.main)
+        known = {} if self.before is None else self.before.values
+        diff = kept_rows.restorable(self.rights, known, self._after.values, diff)
         rows = kept_rows.with_deleted(self.diff_of_rows(self._after).values(), self.before, self.inlines)
         return [Kept(self.label, str(self.key), self.operation, diff, rows)]
 

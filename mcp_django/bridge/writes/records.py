@@ -23,7 +23,7 @@ from mcp_django.bridge.declared.consent import APPROVED, Considered, Level, Need
 from mcp_django.bridge.declared.secrets import gives_rights
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.policy import Rights
-from mcp_django.bridge.writes import access, diffs, given_records, guesses, states
+from mcp_django.bridge.writes import access, diffs, given_records, guesses, kept_rows, states
 from mcp_django.bridge.writes.kept_rows import Kept
 from mcp_django.bridge.writes.sending import RowSender
 from mcp_django.bridge.writes.twin import ViewRun
@@ -81,11 +81,15 @@ class ProposedRecords(Proposed):
     arguments: JSON
     on_error: OnError = "stop"
     notes: list[str] = field(default_factory=list)
+    #: Whether it is no error that all rows are refused, as where others are written with them.
+    leaves_refused: bool = False
 
     def __post_init__(self) -> None:
         self.label, self.using = self.rights.label, router.db_for_write(self.rights.model)
         self._created: list[Any] = []
         self._new_values: Sequence[NewValues] = ()
+        #: Whether any row tells by its values what rows that are not seen hold.
+        self._counts_values = False
         #: What was written, with its key.
         self._made: list[tuple[Any, SentRow]] = []
 
@@ -127,7 +131,10 @@ class ProposedRecords(Proposed):
     def _considered(self) -> Iterator[Considered]:
         principal = self.exchange.principal
         for tried in self._tried():
-            before, planned = (None, None) if tried.sent is None else (tried.sent.before, tried.sent.planned)
+            if tried.sent is None:
+                # Once the rows before it are written, the form may accept it. A rule that fails needs the approval.
+                raise ValueError("the form refuses a row, of which a rule cannot say what it becomes")
+            before, planned = tried.sent.before, tried.sent.planned
             was, becomes = (
                 {} if one is None else states.readable(tried.row.rights, one.values) for one in (before, planned)
             )
@@ -175,6 +182,7 @@ class ProposedRecords(Proposed):
     def _check_new_values(self, opened: Opened) -> None:
         self._new_values = guesses.new_values(opened.given, opened.inlines)
         if self._new_values:
+            self._counts_values = True
             raise _HasNewValues
 
     def _diff(self, tried: Tried) -> list[JSON]:
@@ -188,7 +196,7 @@ class ProposedRecords(Proposed):
     @cached_property
     def _unsteady(self) -> frozenset[str]:
         """The fields that nobody has named, and of which the form makes another value each time."""
-        first = next((one for one in self._tried() if one.sent is not None), None)
+        first = next((one for one in self._results if one.sent is not None), None)
         if first is None or first.sent is None:
             return frozenset()
         again = self._try(RowSender(self.rights, leaves_out=True), first.number)
@@ -219,10 +227,15 @@ class ProposedRecords(Proposed):
 
     def preview(self) -> JSON:
         """How many rows there are, and how they would change, alike ones together. Raises ToolError."""
-        tried = self._tried(_PREVIEW_SECONDS, counts=True)
+        tried = list(self._tried(_PREVIEW_SECONDS, counts=True))
         refused = [one for one in tried if one.errors]
-        if refused and (self.on_error == "stop" or len(refused) == self.row_count):
+        if refused and not self.leaves_refused and (self.on_error == "stop" or len(refused) == self.row_count):
             raise self._refusal(refused)
+        if len(tried) < self.row_count and self._counts_values:
+            raise ToolError(
+                f"Only {len(tried):,} of {self.row_count:,} rows could be checked in time, and each must be, since "
+                "values must be unique. Nothing was changed. Send fewer at a time."
+            )
         found: JSON = {"model": self.label, "count": self.row_count, "changes": self._alike(tried)}
         if named := self._named():
             found["sample"] = named
@@ -275,7 +288,7 @@ class ProposedRecords(Proposed):
             self.exchange.progress(number + 1, self.row_count)
             if row.key is None and sent.key is not None:
                 self._created.append(sent.key)
-        if not made:
+        if not made and not self.leaves_refused:
             raise self._refusal(refused)
         found: JSON = {"model": self.label, "count": made}
         if self.operation == "create":
@@ -297,7 +310,8 @@ class ProposedRecords(Proposed):
         after = states.State(values, {name: found.get(key, []) for name, found in links.items()})
         main = sent.opened.given.main
         diff = diffs.whole_diff_of(main.form.rights, sent.before, after, main)
-        return Kept(self.label, key, self.operation, diff)
+        known = {} if sent.before is None else sent.before.values
+        return Kept(self.label, key, self.operation, kept_rows.restorable(main.form.rights, known, values, diff))
 
 
 def _refused(one: Tried) -> JSON:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.admin.utils import unquote
 from django.http import Http404
 
 from mcp_django.bridge.writes import access, filling, form_errors, pages, single_pass, states
@@ -19,7 +18,7 @@ from mcp_django.bridge.writes.pages import FormPage, Refused
 from mcp_django.bridge.writes.restoring import LostPrecision
 from mcp_django.bridge.writes.single_pass import Filling
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
-from mcp_django.core.compat.admin import key_for_url
+from mcp_django.core.compat.admin import key_for_url, key_in_url
 from mcp_django.exceptions import ToolError
 from mcp_django.types import JSON
 
@@ -65,7 +64,7 @@ class SentRow:
             return states.of_page(page, inlines)
         request = pages.request_for(admin, rights.rights.request, "GET", *pages.page_name(self.key))
         twin = twin_of(admin, ViewRun(writes=False))
-        obj = twin.get_object(request, unquote(key_for_url(self.key)))
+        obj = twin.get_object(request, key_in_url(key_for_url(self.key)))
         if obj is None or not twin.has_view_or_change_permission(request, obj):
             return None
         page = FormPage(type(run.form)(instance=obj), self.opened.page.names)

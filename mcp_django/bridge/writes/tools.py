@@ -59,11 +59,11 @@ _ROWS = open_object(
 _IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 1_000}
 _FILTER = open_object("Instead: as in find_records.")
 _EACH: JSON = {
-    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
     "description": 'Instead: [{"id": .., field: value}].',
 }  # fmt: skip
 _NEW_ROWS: JSON = {
-    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
     "description": "[{field: value}]",
 }  # fmt: skip
 _CSV: JSON = {

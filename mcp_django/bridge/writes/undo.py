@@ -19,11 +19,13 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from mcp_django.bridge.changes import approvals, change_rows
+from mcp_django.bridge.changes.outcomes import text_of
 from mcp_django.bridge.changes.proposed import Proposed
 from mcp_django.bridge.changes.shown_values import shown
-from mcp_django.bridge.declared.consent import Needs
+from mcp_django.bridge.declared.consent import APPROVED, GROUP, Level, Needs
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.rows import of_key
 from mcp_django.bridge.writes import access, kept_rows, proposals, states
 from mcp_django.bridge.writes.deletions import Deletion
@@ -32,24 +34,25 @@ from mcp_django.bridge.writes.kept_rows import Merged, differing
 from mcp_django.bridge.writes.opening import GivenRow, open_form
 from mcp_django.bridge.writes.records import ProposedRecords
 from mcp_django.exceptions import ToolError, field_error
-from mcp_django.models import Change, ChangedRow
+from mcp_django.models import Change, ChangedRow, Tool
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.effects import Effect
     from mcp_django.bridge.changes.proposed import Kept
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.resources.policy.policy import ModelRights
+    from mcp_django.bridge.writes.fields import WritableForm
     from mcp_django.bridge.writes.kept_rows import Pair
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.types import JSON
 
+#: Stands for the value of a link to a row that is not seen: it equals nothing.
+_HIDDEN = object()
 #: What a preview names of what is left alone, and of rows that change alike.
 _NAMED = 10
 #: Changes that one call undoes.
 _MOST_CHANGES = 200
-_SINCE, _GONE, _NO_FIELD, _FILE = (
-    "changed since", "there is no such record", "the form has no such field", "files are not brought back",
-)  # fmt: skip
+_SINCE, _GONE, _NO_FIELD = "changed since", "there is no such record", "the form has no such field"
 
 
 @dataclass
@@ -154,7 +157,7 @@ def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:
     rights = Rights(exchange.site, exchange.request, from_primary=True)
     rows = ChangedRow.objects.using(change_rows.alias()).filter(change__in=[one.pk for one in changes])
     ordered = rows.order_by("change__decided_at", "change__created_at", "pk")
-    restoring = _Restoring(exchange, rights)
+    restoring = _Restoring(exchange, rights, bool(arguments.get(BY_PERSON)))
     for one in kept_rows.merged(ordered):
         restoring.add(one)
     parts = restoring.parts()
@@ -163,11 +166,27 @@ def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:
         raise ToolError(f"There is nothing to undo: {why}. Nothing was changed.")
     if len({one.using for one in parts}) > 1:
         raise ToolError("The records are in several databases. Undo one change at a time. Nothing was changed.")
-    levels = (Needs(approvals.level_of(one), one.needs.get("count", 0)) for one in changes if one.needs)
+    levels = map(_needed, changes)
     asked = reduce(or_, levels, Needs())
+    for part in parts:
+        part.least = _asked(exchange, part.operation)
     return ProposedUndo(
         exchange, arguments, [one.pk for one in changes], asked, parts, restoring.skipped, [*notes, *restoring.notes]
     )
+
+
+def _asked(exchange: Exchange, operation: str) -> Needs:
+    """What administrators decided that the tools need which do the same."""
+    names = [f"{operation}_record", f"{operation}_records"]
+    rows = Tool.objects.filter(site=exchange.site.name, name__in=names).exclude(asks="")
+    level = max(map(Level.named, rows.values_list("asks", flat=True)), default=Level.PREVIEW)
+    return APPROVED if level is Level.APPROVE else Needs(level)
+
+
+def _needed(change: Change) -> Needs:
+    """What a change needed, by the people that its rule names. What a function says of them is asked of the inverse."""
+    by = [one for one in change.needs.get("by", ()) if "." in one or one.startswith(GROUP)]
+    return Needs(approvals.level_of(change), change.needs.get("count", 0), tuple(by)) if change.needs else Needs()
 
 
 def _changes(exchange: Exchange, arguments: JSON) -> tuple[list[Change], list[str]]:
@@ -249,6 +268,7 @@ class _Restoring:
 
     exchange: Exchange
     rights: Rights
+    is_by_person: bool
     skipped: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -277,11 +297,18 @@ class _Restoring:
             self._plain.setdefault(one.model, []).append(GivenRow(of_row, row.pk, values))
 
     def _skip(self, one: Merged, name: str, why: str) -> None:
-        self.skipped.append({"model": one.model, "id": one.key, **({"field": name} if name else {}), "why": why})
+        # A person may not know of a row that only the agent sees.
+        is_named = why != _GONE or not self.is_by_person
+        about = {"model": one.model, **({"id": one.key} if is_named else {}), **({"field": name} if name else {})}
+        self.skipped.append({**about, "why": why})
+
+    def _key_of(self, label: str) -> str:
+        model = self.rights.of_label(label)
+        return "" if model is None else model.model._meta.pk.name
 
     def _add_new(self, one: Merged, of_row: ModelRights, row: Any) -> None:
         now = _now(of_row, row)
-        moved = [name for name, (_before, after) in one.values.items() if name in now and not _same(now[name], after)]
+        moved = [name for name, value in now.items() if _is_moved(one.values, name, value, self._key_of(one.model))]
         if moved:
             self._skip(one, moved[0], _SINCE)
         else:
@@ -290,14 +317,14 @@ class _Restoring:
     def _values(self, one: Merged, of_row: ModelRights, row: Any) -> JSON:
         """The values to give back, without those that were changed since or that the form does not have."""
         if one.model not in self._names:
-            self._names[one.model] = frozenset(open_form(of_row, row.pk)[1].fields)
+            self._names[one.model] = _names_in(open_form(of_row, row.pk)[1])
         return self._restored(one, one.differing(), _now(of_row, row), self._names[one.model], "")
 
     def _restored(self, one: Merged, differs: Mapping[str, Pair], now: JSON, names: frozenset[str], place: str) -> JSON:
         found: JSON = {}
         for name, (before, after) in differs.items():
             if name not in now or name not in names:
-                self._skip(one, place + name, _NO_FIELD)
+                self._skip(one, place + name if name in now else "", _NO_FIELD)
             elif not _same(now[name], after):
                 self._skip(one, place + name, _SINCE)
             else:
@@ -307,7 +334,7 @@ class _Restoring:
     def _add_whole(self, one: Merged, of_row: ModelRights, row: Any) -> None:
         page, main, inlines = open_form(of_row, row.pk)
         state = states.of_page(page, inlines)
-        values = self._restored(one, one.differing(), _now(of_row, row), frozenset(main.fields), "")
+        values = self._restored(one, one.differing(), _now(of_row, row), _names_in(main), "")
         rows: dict[str, list[JSON]] = {}
         for (name, key), (change, of_inline) in one.rows.items():
             inline = inlines.get(name)
@@ -331,7 +358,13 @@ class _Restoring:
         rows = {name: given for name, given in rows.items() if given}
         if values or rows:
             asked: JSON = {"model": one.model, "id": one.key, "values": values, "rows": rows}
-            self._whole.append(proposals.propose(self.rights, "update", asked))
+            try:
+                proposed = proposals.propose(self.rights, "update", asked)
+                proposed.preview()
+            except (ToolError, InvalidQuery) as error:
+                self._skip(one, "", f"the form refuses it: {text_of(error)}")
+            else:
+                self._whole.append(proposed)
 
     def parts(self) -> list[Proposed]:
         """The changes, those that restore before those that delete."""
@@ -339,12 +372,26 @@ class _Restoring:
         for label, rows in self._plain.items():
             model = access.find(self.rights, label, "update")
             # What the form refuses by now is left alone, and told.
-            found.append(ProposedRecords("update", self.exchange, model, rows, {"model": label}, "skip"))
+            found.append(
+                ProposedRecords("update", self.exchange, model, rows, {"model": label}, "skip", leaves_refused=True)
+            )
         found += self._whole
         for label, ids in self._new.items():
             model = access.find(self.rights, label, "delete")
             found.append(Deletion(model, rows_of_ids(model, ids, len(ids))))
         return found
+
+
+def _names_in(form: WritableForm) -> frozenset[str]:
+    """The names of the fields of a form, with the currencies that stand beside amounts."""
+    return frozenset([*form.fields, *filter(None, map(form.currency_beside, form.fields))])
+
+
+def _is_moved(values: Mapping[str, Pair], name: str, value: Any, key: str) -> bool:
+    """Whether somebody has given a new record another value since; also one where its agent gave none."""
+    if name in values:
+        return not _same(value, values[name][1])
+    return name != key and value not in (None, "", [], {})
 
 
 def _now(rights: ModelRights, row: Any) -> JSON:
@@ -354,13 +401,18 @@ def _now(rights: ModelRights, row: Any) -> JSON:
     for name in rights.relations:
         one = states.many_to_many(rights.model, name)
         if one is not None:
-            found[name] = states.linked(one, [row.pk], using).get(str(row.pk), [])
+            keys = states.linked(one, [row.pk], using).get(str(row.pk), [])
+            seen = visible_keys(rights.relations[name].related, keys)
+            found[name] = [key for key in keys if key in seen]
     return found
 
 
 def _shown(rights: ModelRights, values: Mapping[str, Any]) -> JSON:
     columns = rights.columns.items()
     found: JSON = {name: shown(one, values[one.attname]) for name, one in columns if one.attname in values}
+    # A link to a row that is not seen is read as none, and is not.
+    hidden = [name for name, one in columns if found.get(name) is None and values.get(one.attname) is not None]
+    found |= dict.fromkeys(hidden, _HIDDEN)
     return found | {name: keys for name, keys in values.items() if isinstance(keys, list) and name in rights.relations}
 
 

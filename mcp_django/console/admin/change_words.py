@@ -72,7 +72,10 @@ class ChangeWords:
         which = _listed([name for name in names if name], count)
         if is_run:
             title = exact(lines[0].name) + (f": {_counted(change.model, count)}" if rows else "")
-            values, more = [_in_words(line) for line in lines if line.column], 0
+            # What is given to it may name rows that this person does not see.
+            names_rows = any(line.change == "on" for line in summaries.read(change.summary))
+            told = lines if deciding.is_own(self._request, change) or not names_rows else ()
+            values, more = [_in_words(line) for line in told if line.column], 0
         else:
             title = f"{capfirst(change.get_operation_display())} {_counted(change.model, count)}"
             values, more = self._values(change, rows, names)

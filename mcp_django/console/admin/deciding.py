@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib import messages
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.access.trail import acting
+from mcp_django.bridge.callers import request_from
 from mcp_django.bridge.changes import approvals, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
@@ -22,6 +24,7 @@ from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
 from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
 from mcp_django.core.hooks import call_hook
+from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
 from mcp_django.types import JSON
@@ -157,9 +160,19 @@ def may_read(request: HttpRequest, change: Change) -> bool:
     """Whether the viewer may read what the change does at all, as far as the viewer's own policy goes."""
     if is_own(request, change):
         return True
-    # Whose tenant it is, is known where it is shown as it is now.
     key = remember_key(site_of(change), from_view(request))
-    return may_approve(request, change) and key is None and not _why_unseen(request, change, key)
+    is_elsewhere = bool(_why_unseen(request, change, key)) or not is_in_its_tenant(request, change)
+    return may_approve(request, change) and not is_elsewhere
+
+
+def is_in_its_tenant(request: HttpRequest, change: Change) -> bool:
+    """Whether a page is open in the tenant of the agent, as far as that is known: elsewhere keys name other rows."""
+    own_site = site_of(change)
+    key = remember_key(own_site, from_view(request))
+    if key is None:
+        return is_at_host(request, change)
+    agent = Principal(change.user or AnonymousUser(), frozenset())
+    return key == remember_key(own_site, request_from(from_json(change.origin)).for_principal(agent, own_site))
 
 
 def is_at_host(request: HttpRequest, change: Change) -> bool:

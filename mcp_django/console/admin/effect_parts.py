@@ -92,7 +92,7 @@ def _named(rows: Sequence[_Row], _begin: int, _count: int) -> JSON:
 def _equal(rows: Sequence[_Row], _begin: int, count: int) -> JSON:
     """Rows that change alike: their values once, and their names."""
     first = rows[0]
-    diff = [{"field": one.column, **_values(one)} for one in first if one.column]
+    diff = [{"field": exact(one.column), **_values(one)} for one in first if one.column]
     names = [summaries.who(row[0]) for row in rows] if count > 1 and first[0].key else []
     return {"title": summaries.title_of(first[0], count), "diff": diff, "rows": names}
 
@@ -106,7 +106,7 @@ def _table(rows: Sequence[_Row], begin: int, count: int) -> JSON:
         }
         for number, row in enumerate(rows, begin + 1)
     ]
-    columns = [one.column for one in rows[0] if one.column]
+    columns = [exact(one.column) for one in rows[0] if one.column]
     return {"title": summaries.title_of(rows[0][0], count), "columns": columns, "lines": lines}
 
 

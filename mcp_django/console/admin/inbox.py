@@ -42,7 +42,9 @@ def waiting_for(request: HttpRequest) -> list[Change]:
 
 
 def _waiting() -> QuerySet[Change]:
-    return Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
+    waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
+    # Each page of the admin counts them.
+    return waiting.defer("arguments", "origin", "result", "summary")
 
 
 def _waits_for(user: Any, change: Change) -> bool:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
-from django.contrib.auth.models import AnonymousUser
 from django.utils.translation import gettext
-from pydantic_core import from_json
 
-from mcp_django.bridge.callers import request_from
 from mcp_django.bridge.changes import approvals
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.run import StaleView
@@ -18,8 +15,6 @@ from mcp_django.bridge.writes.tools import UndoChange
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.deciding import Outcome
 from mcp_django.console.admin.effect_parts import parts_of
-from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
 
@@ -42,7 +37,7 @@ def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
     site = deciding.site_of(change)
     if len(site.persons_of(request)) > 1:
         raise CannotApply(gettext("You act as another user. Log in as yourself to undo changes."))
-    if not _is_in_its_tenant(request, change):
+    if not deciding.is_in_its_tenant(request, change):
         raise CannotApply(gettext("Open this page at the host at which the agent works."))
     arguments: JSON = {undo.BY_PERSON: change.line}
     if since and change.decided_at is not None:
@@ -50,16 +45,6 @@ def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
     else:
         arguments["change"] = change.pk
     return begun_changes.begin(request, site, UndoChange.name, arguments)
-
-
-def _is_in_its_tenant(request: HttpRequest, change: Change) -> bool:
-    """Whether the page is open in the tenant of the agent, as far as that is known: elsewhere keys name other rows."""
-    site = deciding.site_of(change)
-    key = deciding.remember_key(site, from_view(request))
-    if key is None:
-        return deciding.is_at_host(request, change)
-    agent = Principal(change.user or AnonymousUser(), frozenset())
-    return key == deciding.remember_key(site, request_from(from_json(change.origin)).for_principal(agent, site))
 
 
 def context(found: Begun, page: int) -> JSON:

@@ -170,3 +170,12 @@ def key_in_url(text: str) -> str:
     Private: ``django.contrib.admin.utils.unquote``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     return unquote(text)
+
+
+def object_tool_of(admin: Any, name: str) -> Mapping[str, Any]:
+    """How django-object-actions shows an action on the page of a row.
+
+    Private: ``BaseDjangoObjectActions._get_tool_dict``. Seen with: django-object-actions 5.1. Public way: none.
+    """
+    found: Mapping[str, Any] = admin._get_tool_dict(name)
+    return found

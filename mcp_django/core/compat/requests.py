@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -123,3 +124,12 @@ def _is_copied_by_django(cls: Any) -> bool:
         and cls.__reduce_ex__ is object.__reduce_ex__
         and all(getattr(cls, name) is getattr(models.Model, name) for name in names)
     )
+
+
+def asking_module(depth: int) -> str:
+    """The name of the module whose code asks, so many calls above; empty where that is not known.
+
+    Private: ``sys._getframe``. Seen with: CPython 3.11, 3.12, 3.13. Public way: ``inspect.stack``, which is slow: it
+    reads the source of each caller.
+    """
+    return str(sys._getframe(depth + 1).f_globals.get("__name__", ""))

@@ -18,24 +18,12 @@ from mcp_django.bridge.changes import summaries
 from mcp_django.bridge.changes.summaries import Line
 from mcp_django.console.admin import effect_parts
 from mcp_django.models import Change
-from tests.bridge.writes.approving import (
-    APPROVER,
-    FLIGHT,
-    LIST,
-    bob,
-    digests_in,
-    notes_of,
-    propose,
-    several,
-    staff,
-    text_of,
-)
+from tests.bridge.writes.approving import APPROVER, FLIGHT, notes_of, propose, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said, state_of
 from tests.bridge.writes.conftest import Writer
+from tests.bridge.writes.test_approval_pages import LIST, digests_in, several
 from tests.support.data import Users
 from tests.support.declared import Declared
-
-__all__ = ["bob"]
 
 pytestmark = [pytest.mark.usefixtures("transactional_db")]
 

@@ -22,6 +22,7 @@ from mcp_django.protocol.jsonrpc import encode
 from tests.bridge.writes.approving import staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
+from tests.shop.models import Supplier
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
@@ -177,6 +178,22 @@ def test_a_rule_sees_each_row_and_how_many_there_are(root: Writer, declared: Dec
 
     assert update(root, ids=["1", "4"], values={"notes": "fog"})["status"] == "applied"
     assert set(seen) == {(2, "note 0", "fog"), (2, "note 3", "fog")}
+
+
+def test_hiding_a_value_from_a_rule_behind_a_row_that_is_refused_until_another_is_written(
+    root: Writer, declared: Declared, bob: User
+) -> None:
+    first, second = (Supplier.objects.create(name="x", code=code, rating=1) for code in "AB")
+    declared.admin(Supplier, type("Suppliers", (admin.ModelAdmin,), {"fields": ["name", "code", "rating"]}))
+    declared.model(Supplier, consent={"update": Approval(when=lambda change: change.after["rating"] > 5)})
+    each = [{"id": str(first.pk), "code": "C"}, {"id": str(second.pk), "code": "A", "rating": 9}]
+    arguments: dict[str, Any] = {"model": "shop.supplier", "each": each, "on_error": "skip"}
+    shown = root.ask("update_records", **arguments)
+
+    told = root.told("update_records", **arguments, confirm=shown["confirm"])
+
+    assert "Other people" in str(shown["notes"]) and "approve" in told
+    assert not Supplier.objects.filter(rating=9).exists()
 
 
 # New rows.
@@ -353,6 +370,13 @@ def test_a_file_that_is_refused_whole(root: Writer, settings: Any, content: byte
 
     assert words in root.refused("create_records", model="flights.airline", file=upload(root, content))
     assert not Airline.objects.filter(carrier__startswith="Q").exists()
+
+
+def test_a_file_that_would_fill_the_memory(root: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.bridge.writes.given_records._MOST_BYTES", 20)
+    uri = upload(root, b"carrier,name\nQ1,One\nQ2,Two\n")
+
+    assert "is larger than 20 bytes" in root.refused("create_records", model="flights.airline", file=uri)
 
 
 def test_naming_a_file_of_somebody_else(root: Writer, ops: Writer) -> None:

@@ -20,6 +20,7 @@ from mcp_django.models import Change, ChangedRow, Tool
 from tests.bridge.writes.approving import staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import Writer
+from tests.shop.models import Supplier
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
@@ -155,6 +156,34 @@ def test_the_answer_says_until_when_it_can_be_undone_to_whoever_may(root: Writer
     assert root.ask("get_change", change=told["change"])["undo_until"] == told["undo_until"]
     Tool.objects.filter(name="undo_change").update(enabled=False)
     assert "undo_until" not in made()
+
+
+def test_what_somebody_wrote_between_two_changes_of_the_agent_comes_back(root: Writer) -> None:
+    since = timezone.now().isoformat()
+    update(root, notes="agent")
+    Flight.objects.filter(pk=1).update(notes="Ann")
+    update(root, notes="agent again")
+
+    undo(root, since=since)
+
+    assert flight()[0] == "Ann"
+
+
+def test_a_new_record_that_somebody_has_filled_in_since_stays(root: Writer, declared: Declared) -> None:
+    declared.admin(Supplier, type("Suppliers", (admin.ModelAdmin,), {"fields": ["name", "code", "rating"]}))
+    values = {"name": "Bob", "code": "B1", "rating": 1}
+    key = root.confirmed("create_record", model="shop.supplier", values=values)["change"]
+    assert root.ask("undo_change", change=key)["records"]["deleted"] == 1
+    Supplier.objects.filter(code="B1").update(parent_id="B1")
+
+    assert "changed since" in root.refused("undo_change", change=key)
+
+
+def test_what_the_tools_ask_that_do_the_same_is_asked_of_an_undo(root: Writer, bob: User) -> None:
+    key = update(root, notes="fog")
+    Tool.objects.filter(name="update_record").update(asks="approve")
+
+    assert undo(root, change=key)["needs"]["approvals"] == 1 and flight()[0] == "fog"
 
 
 # Many.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from mcp_django.core.compat.admin import (
     key_in_url,
     model_admins,
     names_in_fieldsets,
+    object_tool_of,
     served_admin_sites,
     title_of,
     title_of_display,
@@ -145,3 +147,10 @@ def test_cascade_of_looks_at_no_more_rows_than_it_may(django_assert_max_num_quer
             assert cascade_of(objects, "default", most=2) is None
         assert cascade_of(objects, "default", most=12) is not None
     assert any("LIMIT 3" in query["sql"] for query in asked.captured_queries)
+
+
+def test_object_tool_of_is_what_the_admin_says_of_an_action() -> None:
+    """As django-object-actions says it, which the projects of ``make projects`` have."""
+    admin = SimpleNamespace(_get_tool_dict=lambda name: {"name": name, "button_type": "form"})
+
+    assert object_tool_of(admin, "publish") == {"name": "publish", "button_type": "form"}

@@ -19,6 +19,7 @@ from mcp_django.core.compat.connections import (
     always_marking,
     before_commit,
     can_lock_rows,
+    can_skip_locked,
     clear_failure,
     close_at,
     close_caches,
@@ -237,6 +238,7 @@ def test_what_is_known_of_a_database_is_what_it_does(connection: BaseDatabaseWra
 
     assert sorts_nulls_last(connection) == (rows[-1][0] is None)
     assert can_lock_rows(connection) == ("FOR UPDATE" in locking)
+    assert can_skip_locked(connection) == can_lock_rows(connection)
     assert has_uuid_type(connection) == (models.UUIDField().db_type(connection) == "uuid")
     assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)
     assert connection.vendor == "sqlite" or ranges[0] == (-(2**15), 2**15 - 1)

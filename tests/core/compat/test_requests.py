@@ -16,6 +16,7 @@ from django.views.decorators.csrf import csrf_protect
 from mcp_django.core.compat.requests import (
     BareRequest,
     _is_copied_by_django,
+    asking_module,
     close_resources,
     copy_of,
     disposition_of,
@@ -150,3 +151,13 @@ def test_without_csrf_lets_a_view_take_a_form_that_comes_from_no_page() -> None:
     view = csrf_protect(lambda request: HttpResponse("seen"))
 
     assert [view(request).status_code for request in (refused, taken)] == [403, 200]
+
+
+def test_asking_module_is_the_module_of_the_caller_so_many_calls_above() -> None:
+    def asked() -> list[str]:
+        return [asking_module(0), asking_module(1)]
+
+    made: dict[str, Any] = {"__name__": "shop.views", "asked": asked}
+    exec("def ask(): return asked()", made)
+
+    assert made["ask"]() == [__name__, "shop.views"]
