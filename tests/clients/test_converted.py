@@ -75,7 +75,9 @@ def test_open_arguments_stay_open_but_where_a_client_closes_every_object() -> No
     closed = {way for way, _, name, schema in arguments("plain") if name in OPEN and is_closed(schema)}
     # One of create_records is a list of such objects.
     lost = {
-        way for way, _, name, schema in arguments("plain") if name in OPEN and not {"object", "array"} & set(types(schema))
+        way
+        for way, _, name, schema in arguments("plain")
+        if name in OPEN and not {"object", "array"} & set(types(schema))
     }
 
     assert (closed, lost) == (CLOSING, set())

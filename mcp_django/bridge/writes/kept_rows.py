@@ -40,12 +40,15 @@ class Kept:
     diff: Iterable[JSON]
     #: As in the answer of a change, and of a row that was deleted its values.
     rows: Iterable[JSON] = ()
+    #: Names all that is stored of a new record, also what the agent does not read.
+    stored: str = ""
 
     @property
     def text(self) -> str:
         values = {one["field"]: [one.get("before"), one["after"]] for one in self.diff if "before" in one}
         rows = [_kept_row(one) for one in self.rows if "pk" in one]
-        return encode({"values": values, **({"rows": rows} if rows else {})}).decode()
+        more = {name: value for name, value in (("rows", rows), ("stored", self.stored)) if value}
+        return encode({"values": values, **more}).decode()
 
 
 def restorable(rights: ModelRights, before: Values, after: Values, diff: Iterable[JSON]) -> list[JSON]:
@@ -107,6 +110,8 @@ class Merged:
     model: str
     key: str
     is_new: bool = False
+    #: As that of Kept, if it has not been changed since it was created.
+    stored: str = ""
     values: dict[str, Pair] = field(default_factory=dict)
     #: By inline and key: what was done to the row, and its values.
     rows: dict[tuple[str, str], tuple[str, dict[str, Pair]]] = field(default_factory=dict)
@@ -115,6 +120,7 @@ class Merged:
         """Add what a later change did."""
         found = from_json(kept)
         self.is_new |= operation == "create"
+        self.stored = found.get("stored", "")
         _add(self.values, found.get("values", {}))
         for row in found.get("rows", ()):
             place = row["inline"], row["pk"]

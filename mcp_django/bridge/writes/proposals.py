@@ -288,7 +288,11 @@ class Proposal(Proposed):
         known = {} if self.before is None else self.before.values
         diff = kept_rows.restorable(self.rights, known, self._after.values, diff)
         rows = kept_rows.with_deleted(self.diff_of_rows(self._after).values(), self.before, self.inlines)
-        return [Kept(self.label, str(self.key), self.operation, diff, rows)]
+        return [Kept(self.label, str(self.key), self.operation, diff, rows, self._stored())]
+
+    def _stored(self) -> str:
+        """Names all that is stored of a new record: whoever undoes it finds out whether somebody has changed it."""
+        return states.digest_of(self.rights, self.key) if self.operation == "create" else ""
 
     def _named(self, key: Any) -> JSON:
         return {"model": self.rights.label, **({} if key is None else {"id": str(key)})}

@@ -311,7 +311,9 @@ class ProposedRecords(Proposed):
         main = sent.opened.given.main
         diff = diffs.whole_diff_of(main.form.rights, sent.before, after, main)
         known = {} if sent.before is None else sent.before.values
-        return Kept(self.label, key, self.operation, kept_rows.restorable(main.form.rights, known, values, diff))
+        told = kept_rows.restorable(main.form.rights, known, values, diff)
+        stored = states.digest_of(self.rights, key) if self.operation == "create" else ""
+        return Kept(self.label, key, self.operation, told, stored=stored)
 
 
 def _refused(one: Tried) -> JSON:

@@ -18,6 +18,7 @@ from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.values import CLEARED
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.db.stored_columns import stored_columns
+from mcp_django.exchange.questions import digest
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON, AnyField
 
@@ -131,6 +132,11 @@ def stored(rights: ModelRights, keys: Iterable[Any]) -> dict[str, Values]:
     """What is stored of these rows, by their keys."""
     model = rights.model
     return dict(stored_columns(model, keys, router.db_for_write(model)))
+
+
+def digest_of(rights: ModelRights, key: Any) -> str:
+    """Names all that is stored of a row."""
+    return digest(stored(rights, [key]).get(str(key), {}))
 
 
 def read_again(model: type[models.Model], keys: Iterable[Any], using: str) -> dict[str, Values]:

@@ -309,8 +309,8 @@ class _Restoring:
     def _add_new(self, one: Merged, of_row: ModelRights, row: Any) -> None:
         now = _now(of_row, row)
         moved = [name for name, value in now.items() if _is_moved(one.values, name, value, self._key_of(one.model))]
-        if moved:
-            self._skip(one, moved[0], _SINCE)
+        if moved or (one.stored and one.stored != states.digest_of(of_row, row.pk)):
+            self._skip(one, moved[0] if moved else "", _SINCE)
         else:
             self._new.setdefault(one.model, []).append(str(row.pk))
 
