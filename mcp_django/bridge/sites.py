@@ -24,8 +24,6 @@ from django.utils.module_loading import import_string
 
 from mcp_django import __version__
 from mcp_django.access import overrides
-from mcp_django.bridge.browser.of_list import ListBrowser
-from mcp_django.bridge.browser.of_object import ObjectBrowser
 from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.admin_form import has_list
@@ -43,7 +41,7 @@ from mcp_django.bridge.tools.actions import AdminActionTool, adds_actions, decla
 from mcp_django.bridge.tools.aggregate import AggregateRecords
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.describe import DescribeModels
-from mcp_django.bridge.tools.object_actions import ObjectActionTool, object_action_tools
+from mcp_django.bridge.tools.object_actions import object_action_tools
 from mcp_django.bridge.tools.query import FindRecords, GetRecord, QueryTool
 from mcp_django.bridge.writes.request_rights import RequestRights
 from mcp_django.bridge.writes.resource import change_template
@@ -77,10 +75,6 @@ _WRITE_TOOLS: tuple[type[WriteTool], ...] = (*WRITE_TOOLS, RequestRights)
 _MAX_TOOLS = 2_000
 
 _sites: WeakSet[MCPSite] = WeakSet()
-
-# The forms of pages are filled by a package above that of the tools.
-AdminActionTool.browser = ListBrowser
-ObjectActionTool.browser = ObjectBrowser
 
 
 def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[ModelAdmin[Any]]]:

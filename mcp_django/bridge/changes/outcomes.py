@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import DataError, IntegrityError
 from django.db.models import ProtectedError, RestrictedError
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.bridge.changes import approvals, change_rows
@@ -88,6 +89,23 @@ def may_go_on(known: Change) -> bool:
 def is_one_database(change: Change) -> bool:
     """Whether its rows are where changes are remembered, so that both are written in one transaction."""
     return change.using == change_rows.alias()
+
+
+def can_be_undone(change: Change) -> bool:
+    return change.undo_until is not None and change.undo_until > timezone.now()
+
+
+def why_not_undone(change: Change) -> str:
+    """Why a change cannot be undone; empty where it can."""
+    if can_be_undone(change):
+        return ""
+    if change.undo_until is not None:
+        return "its time is over"
+    if change.operation == "delete":
+        return "what was deleted is not brought back"
+    if change.kind in (Change.Kind.ACTION, Change.Kind.CALL):
+        return "nobody knows all that it did"
+    return "nothing was kept of it"
 
 
 def text_of(error: BaseException) -> str:

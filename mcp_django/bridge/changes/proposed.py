@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The arguments that say how a tool is called, and not what it does.
 CONFIRM, REASON = "confirm", "reason"
+#: In the arguments of a person who undoes what an agent did: the lineage of the agent. No agent can give it.
+LINEAGE = "_lineage"
 #: In what comes of a change: until when it can be undone.
 UNDO_UNTIL = "undo_until"
 #: More rows than these always need the consent of their user, who sees them on a page.

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -19,6 +19,7 @@ from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError, connections, router, transaction
 from django.utils.functional import cached_property
+from django.utils.module_loading import import_string
 
 from mcp_django.audit.lines import by_agent
 from mcp_django.bridge.changes import applying, asked, confirmations
@@ -73,8 +74,8 @@ class ActingTool(BaseTool):
     # We cannot know which actions change data, so an administrator must switch each of them on.
     enabled_by_default = False
     on_failure = "Nothing was changed. The server's log has the details."
-    #: What drives an action through its pages. A package imports only from packages below it, so it is handed in.
-    browser: ClassVar[Callable[..., Any]]
+    #: The path of the class that drives the action through its pages: it is imported with the first action that runs.
+    browser: ClassVar[str]
     #: Whether the history has an entry of ours for a row that the action has logged itself.
     logs_again: ClassVar[bool] = False
 
@@ -240,7 +241,7 @@ class ActingTool(BaseTool):
                 if not exchange.is_confirmed:
                     exchange.usage.change(self.model_mcp.label, chosen.keys)
                 run = ActionRun(admin, request, start, chosen, rights, texts, alias)
-                browser = self.browser(run)
+                browser = import_string(self.browser)(run)
                 with connections[alias].execute_wrapper(written), history.watching(chosen), passing_session(request):
                     response = browser.run(proposed)
                     about, files = read_response(request, admin, response, self.name)

@@ -166,6 +166,8 @@ def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
 class AdminActionTool(ActingTool):
     """One action of a ModelAdmin. Agents call it with the primary keys of the rows to act on, or with a filter."""
 
+    browser = "mcp_django.bridge.browser.of_list.ListBrowser"
+
     def __init__(self, model_mcp: ModelMCP, function: Callable[..., Any], action_name: str, description: Any) -> None:
         self.model_mcp = model_mcp
         self.action_name = action_name

@@ -49,6 +49,7 @@ def object_action_tools(model_mcp: ModelMCP) -> Iterator[ObjectActionTool]:
 class ObjectActionTool(ActingTool):
     """One action on the page of a row, which agents name by its primary key."""
 
+    browser = "mcp_django.bridge.browser.of_object.ObjectBrowser"
     #: The form of the admin logs the change of the user, and names no agent.
     logs_again = True
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ValidationError
 from django.http import Http404
 
-from mcp_django.bridge.writes import access, filling, form_errors, pages, single_pass, states
-from mcp_django.bridge.writes.adjustments import adjustments
+from mcp_django.bridge.resources.fields.errors import InvalidQuery, Mistakes
+from mcp_django.bridge.writes import access, filling, form_errors, pages, single_pass, states, values
 from mcp_django.bridge.writes.fields import add_inline
 from mcp_django.bridge.writes.form_errors import refusals
 from mcp_django.bridge.writes.late_data import TooEarly
@@ -25,6 +26,7 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableInline
+    from mcp_django.bridge.writes.filling import Given
     from mcp_django.bridge.writes.pages import Sent
     from mcp_django.bridge.writes.states import State
 
@@ -145,4 +147,27 @@ def _checked(key: Any, opened: Opened, sent: Sent) -> SentRow:
         raise Refused(None, sent.request)
     if key is None and run.obj is not None:
         key = run.obj.pk
-    return SentRow(key, opened, sent, run.planned, adjustments(opened.given, run))
+    return SentRow(key, opened, sent, run.planned, _adjustments(opened.given, run))
+
+
+def _adjustments(given: Given, run: ViewRun) -> list[JSON]:
+    """``{"field", "note"}`` of each value that the forms read differently. Raises ToolError for what is lost."""
+    mistakes, found = Mistakes(), list[JSON]()
+    forms = {str(form.prefix): form for formset in run.formsets for form in formset.forms}
+    for one in given.forms:
+        form = run.form if one.index is None else forms.get(str(one.form.form.prefix))
+        for name, value in one.values.items() if form is not None else ():
+            with mistakes:
+                found += _adjusted(f"{one.place}.{name}", one.form.fields[name], form, value)
+    if mistakes.errors:
+        raise ToolError("The form of the admin would store something else. Nothing was changed.", mistakes.errors)
+    return found
+
+
+def _adjusted(place: str, known: Any, form: Any, value: Any) -> Iterator[JSON]:
+    try:
+        said = values.adjustment(replace(known, bound=form[known.name]), value)
+    except ValidationError as error:
+        raise InvalidQuery.one(place, f"{error.messages[0]}.") from None
+    if said is not None:
+        yield {"field": place, "note": said}

@@ -23,16 +23,7 @@ from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.base import Annotations, BaseTool
 from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
 from mcp_django.bridge.tools.results import structured_result
-from mcp_django.bridge.writes import (
-    access,
-    deletions,
-    descriptions,
-    form_errors,
-    given_records,
-    proposals,
-    records,
-    undo,
-)
+from mcp_django.bridge.writes import access, deletions, form_errors, given_records
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
@@ -185,6 +176,9 @@ class OperationTool(WriteTool):
         return applying.change(exchange, self, arguments)
 
     def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
+        # What fills forms is imported with the first of them: most processes of a project only read.
+        from mcp_django.bridge.writes import proposals
+
         rights = Rights(self.site, exchange.request, from_primary=True)
         if self.operation == "delete":
             return deletions.propose(rights, arguments)
@@ -230,6 +224,8 @@ class RecordsTool(OperationTool):
     """Writes several records of a model in one call, each through its form."""
 
     def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
+        from mcp_django.bridge.writes import records
+
         return records.propose(exchange, self.operation, arguments)
 
 
@@ -286,6 +282,8 @@ class UndoChange(WriteTool):
         return applying.change(exchange, self, arguments)
 
     def propose(self, exchange: Exchange, arguments: JSON, admit: Admit | None = None) -> Proposed:
+        from mcp_django.bridge.writes import undo
+
         return undo.propose(exchange, arguments)
 
 
@@ -309,6 +307,8 @@ class DescribeForm(_Reading):
     properties: ClassVar[Mapping[str, JSON]] = {"model": _MODEL, "id": _ID}
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
+        from mcp_django.bridge.writes import descriptions
+
         rights = Rights.of(self.site, exchange.request)
         if "model" not in arguments:
             return descriptions.listed(rights)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from django.contrib import messages
 from django.utils.translation import gettext
 
-from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.changes import approvals, outcomes
 from mcp_django.bridge.changes.change_rows import NotWaiting
+from mcp_django.bridge.changes.proposed import LINEAGE
 from mcp_django.bridge.changes.run import StaleView
-from mcp_django.bridge.writes import undo
 from mcp_django.bridge.writes.tools import UndoChange
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.deciding import Outcome
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def can_be_undone(change: Change) -> bool:
-    return change.state == Change.State.APPLIED and not undo.why_not(change)
+    return change.state == Change.State.APPLIED and outcomes.can_be_undone(change)
 
 
 def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
@@ -39,7 +39,7 @@ def begun(request: HttpRequest, change: Change, *, since: bool) -> Begun:
         raise CannotApply(gettext("You act as another user. Log in as yourself to undo changes."))
     if not deciding.is_in_its_tenant(request, change):
         raise CannotApply(gettext("Open this page at the host at which the agent works."))
-    arguments: JSON = {undo.BY_PERSON: change.line}
+    arguments: JSON = {LINEAGE: change.line}
     if since and change.decided_at is not None:
         arguments["since"] = change.decided_at.isoformat()
     else:
