@@ -13,6 +13,7 @@ from django.utils import timezone
 from mcp_django.access.lending import Borrower, begin
 from mcp_django.models import AccessToken, Grant, Lending, digest
 from tests.access.test_grants import make_grant, token_by
+from tests.support.declared import Declared
 
 LENT_SECONDS = 60
 
@@ -41,6 +42,16 @@ def by_hand(user: User, scope: str = "read") -> str:
 def of_app(user: User, scope: str = "read") -> str:
     """The token of a connected app."""
     return token_by(make_grant(user, scopes=[scope]), scope)[1]
+
+
+def declare_work(declared: Declared) -> None:
+    """A tool that needs the scope for actions."""
+
+    def work(request: Any) -> str:
+        """Changes something, for which it needs the scope for actions."""
+        return "done"
+
+    declared.tool(work)
 
 
 #: The two kinds of credentials that scopes are lent to.

@@ -29,6 +29,7 @@ from tests.access.lent import (
     Clock,
     borrower_of,
     by_hand,
+    declare_work,
     lent_in,
     lent_to,
     of_app,
@@ -55,11 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def work(declared: Declared) -> None:
-    def work(request: Any) -> str:
-        """Changes something, for which it needs the scope for actions."""
-        return "done"
-
-    declared.tool(work)
+    declare_work(declared)
 
 
 #: What the credentials have for good, and what they are lent: to change something, and to read one more model.

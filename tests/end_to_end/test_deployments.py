@@ -82,27 +82,14 @@ def test_a_save_in_another_process_is_pushed_through_redis(copy_of_demo: Path, l
 def test_a_list_longer_than_a_page_is_read_to_its_end_by_its_cursors(copy_of_demo: Path) -> None:
     token = token_in(copy_of_demo)
 
-    with demo(copy_of_demo, 'MCP = {"LIST_PAGE": 8}').served() as served:
+    with demo(copy_of_demo, 'MCP = {"LIST_PAGE": 10}').served() as served:
         first = served.ask(token, "tools/list").json()["result"]
         second = served.ask(token, "tools/list", {"cursor": first["nextCursor"]}).json()["result"]
 
-    assert [tool["name"] for tool in first["tools"]] == [
-        "aggregate_records",
-        "create_record",
-        "delay_statistics",
-        "delete_record",
-        "describe_form",
-        "describe_models",
-        "find_records",
-        "flights_flight_export_as_csv",
-    ]
-    assert [tool["name"] for tool in second["tools"]] == [
-        "flights_flight_mark_cancelled",
-        "get_change",
-        "get_record",
-        "preview_change",
-        "update_record",
-    ]
+    names = [tool["name"] for page in (first, second) for tool in page["tools"]]
+    assert (len(first["tools"]), len(second["tools"])) == (10, 6)
+    assert names == sorted(set(names))
+    assert names[:2] + names[-2:] == ["aggregate_records", "create_record", "update_record", "update_records"]
     assert "nextCursor" not in second
 
 

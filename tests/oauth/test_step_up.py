@@ -27,7 +27,7 @@ from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, HTTPPeer, Message, Peer, Peers, meta
-from tests.support.sse import SSEPeer
+from tests.support.sse import SSEPeer, sse_peers
 
 AIRPORTS = "model:flights.airport:read"
 
@@ -308,16 +308,8 @@ REVISION = "2024-11-05"
 def client_of(serving_loop: LoopThread, transactional_db: None, settings: Any) -> Iterator[Callable[[str], SSEPeer]]:
     """``client_of(token)``: a client."""
     settings.MCP = {**settings.MCP, "SSE_TRANSPORT": True}
-    application = get_asgi_application(get_django_application())
-    made: list[SSEPeer] = []
-
-    def make(token: str) -> SSEPeer:
-        made.append(SSEPeer(token, application, serving_loop))
-        return made[-1]
-
-    yield make
-    for peer in made:
-        peer.close()
+    with sse_peers(get_asgi_application(get_django_application()), serving_loop) as make:
+        yield make
 
 
 @pytest.mark.parametrize(("declined", "status"), [((), 403), (("actions",), 202)])

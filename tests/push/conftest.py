@@ -95,6 +95,14 @@ def ewr(flights: Any) -> Flight:
     return found
 
 
+def next_uri(watching: Watching) -> str:
+    """What is told next, but for lists, which a change of permissions changes too."""
+    while (message := watching.next())["method"] != "notifications/resources/updated":
+        pass
+    uri: str = message["params"]["uri"]
+    return uri
+
+
 def updated(uri: str, listen_id: int | str | None = None) -> Message:
     """The notification that a resource has changed, whole."""
     tag = {} if listen_id is None else {"_meta": {SUBSCRIPTION_ID: listen_id}}

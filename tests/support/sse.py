@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +14,13 @@ from tests.support.base import MODERN
 from tests.support.duplex import Connection, DuplexPeer
 from tests.support.http import Answered, ASGIPeer
 from tests.support.loop import LoopThread
+
+
+@contextmanager
+def sse_peers(application: Any, loop: LoopThread) -> Iterator[Callable[[str | None], SSEPeer]]:
+    """Makes clients of one application by their tokens, and closes them."""
+    with ExitStack() as made:
+        yield lambda token: made.enter_context(closing(SSEPeer(token, application, loop)))
 
 
 class SSEPeer(DuplexPeer):

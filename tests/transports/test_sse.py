@@ -26,7 +26,7 @@ from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, Answered, meta
 from tests.support.raw import error
-from tests.support.sse import SSEPeer, Stream
+from tests.support.sse import SSEPeer, Stream, sse_peers
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
@@ -43,22 +43,15 @@ def application(request: pytest.FixtureRequest, settings: Any) -> Any:
 
 
 @pytest.fixture
-def sse_peers(application: Any, serving_loop: LoopThread, transactional_db: None) -> Iterator[Any]:
-    """``sse_peers(token)``: a client."""
-    made: list[SSEPeer] = []
-
-    def make(token: str | None) -> SSEPeer:
-        made.append(SSEPeer(token, application, serving_loop))
-        return made[-1]
-
-    yield make
-    for peer in made:
-        peer.close()
+def client_of(application: Any, serving_loop: LoopThread, transactional_db: None) -> Iterator[Any]:
+    """``client_of(token)``: a client."""
+    with sse_peers(application, serving_loop) as make:
+        yield make
 
 
 @pytest.fixture
-def peer(users: Users, sse_peers: Any) -> SSEPeer:
-    made: SSEPeer = sse_peers(token_of(users.admin))
+def peer(users: Users, client_of: Any) -> SSEPeer:
+    made: SSEPeer = client_of(token_of(users.admin))
     return made
 
 
@@ -193,9 +186,9 @@ def test_under_wsgi_it_says_what_it_needs(users: Users, settings: Any) -> None:
         assert answer.json() == error(-32600, "METHOD_NOT_ALLOWED", message)
 
 
-def test_nobody_opens_no_stream(users: Users, sse_peers: Any) -> None:
+def test_nobody_opens_no_stream(users: Users, client_of: Any) -> None:
     for token in (None, "mcp_unknown"):
-        stream = sse_peers(token).open()
+        stream = client_of(token).open()
 
         assert stream.status == 401
         assert stream.headers["www-authenticate"].startswith('Bearer realm="mcp"')
@@ -217,11 +210,11 @@ def test_a_page_of_another_origin_or_a_client_that_takes_no_stream_opens_none(pe
 
 
 def test_a_stream_cannot_slip_past_middleware_that_may_matter(
-    users: Users, sse_peers: Any, settings: Any, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+    users: Users, client_of: Any, settings: Any, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, UNKNOWN]
 
-    stream = sse_peers(token_of(users.admin)).open()
+    stream = client_of(token_of(users.admin)).open()
 
     if request.node.callspec.params["application"] == "view":
         # It is answered below the middleware, where no stream can be.

@@ -183,7 +183,8 @@ def test_several_new_rows_of_an_inline(agree: Agree, declared: Declared, users: 
 
     text = agree(model="shop.product", id=str(cup.pk), values={"name": "mug"}, rows={"shifts": rows})
 
-    assert text.count("hours") == Shift.objects.count() == 3
+    assert [text.count(f"{one.pk} ({one})") for one in (users.ops, users.viewer, users.admin)] == [1, 1, 1]
+    assert "hours" in text and Shift.objects.count() == 3
 
 
 def test_a_long_text_whole(root: Writer, users: Users, transactional_db: None, keepsake: Any) -> None:

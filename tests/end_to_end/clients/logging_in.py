@@ -389,7 +389,8 @@ _GRANTS = """
 import json
 from mcp_django.models import Grant
 print(json.dumps([
-    [one.user.username, one.client_name, one.client_host, one.scopes, one.declined, one.resource, one.ended_by]
+    [one.user.username, one.client_name, one.client_host,
+     one.scopes, one.declined, sorted(one.lent), one.resource, one.ended_by]
     for one in Grant.objects.select_related("user").order_by("-pk")
 ]))
 """

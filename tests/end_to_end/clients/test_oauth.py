@@ -103,9 +103,10 @@ def test_a_person_logs_a_client_in_that_knows_nothing_but_the_url(life: dict[str
 
 @each_client
 def test_the_grant_is_what_the_person_ticked(life: dict[str, Any], site: Site) -> None:
-    user, name, host, scopes, declined, resource, ended = life["grant"]
+    user, name, host, scopes, declined, lent, resource, ended = life["grant"]
 
-    assert (user, scopes, declined, resource, ended) == ("ops", ["read"], ["actions", "write"], site.url, "")
+    assert (user, scopes, declined, lent) == ("ops", ["read"], ["actions", "write"], [])
+    assert (resource, ended) == (site.url, "")
     assert host == ("claude.ai" if life["kind"].document else "")
     assert name
 
@@ -214,4 +215,6 @@ def test_a_client_asks_its_person_for_more_when_a_call_needs_it(site: Site, kind
     assert "scope" not in text
     assert client.visits() == 2
     assert site.requests().count("POST /mcp 403") == 1
-    assert site.grants()[0][3] == ["read", "actions"]
+    # Its person chose no length, and so gave the scope for an hour.
+    after = site.grants()[0]
+    assert (after[3], after[4], after[5]) == (["read"], ["write"], ["actions"])

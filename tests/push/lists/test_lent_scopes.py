@@ -15,16 +15,16 @@ from mcp_django.access.authentication import principals
 from mcp_django.models import AccessToken
 from mcp_django.push.credentials import changed_rights, compared
 from mcp_django.routing import get_asgi_application
-from tests.access.lent import CREDENTIALS, LENT_SECONDS, Clock, by_hand, lent_to, stopped
+from tests.access.lent import CREDENTIALS, LENT_SECONDS, Clock, by_hand, declare_work, lent_to, stopped
 from tests.access.test_grants import make_grant, token_by
 from tests.axes import PUSHING
-from tests.push.conftest import list_changed
+from tests.push.conftest import list_changed, next_uri
 from tests.push.lists.conftest import EACH_ERA, Hubs, watch_lists
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Peers
-from tests.support.sse import SSEPeer
+from tests.support.sse import SSEPeer, sse_peers
 
 #: A server on stdio has no credential that anything could be lent to.
 ON_EACH = pytest.mark.parametrize("transport", [name for name in PUSHING if name != "stdio"])
@@ -39,11 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def work(declared: Declared) -> None:
-    def work(request: Any) -> str:
-        """Changes something, for which it needs the scope for actions."""
-        return "done"
-
-    declared.tool(work)
+    declare_work(declared)
 
 
 @ON_EACH
@@ -92,14 +88,14 @@ def test_a_watched_row_is_told_of_while_its_right_is_lent_then_that_it_is_gone_a
 
     for _ in range(2):
         flights[0].save()
-        told.append(watching.next()["params"]["uri"])
+        told.append(next_uri(watching))
         clock.move(LENT_SECONDS)
     read = peer.request(revision, "resources/read", {"uri": FLIGHT})
     flights[0].save()
     flights[0].carrier.save()
 
     assert told == [FLIGHT, FLIGHT] and "error" in read
-    assert watching.next()["params"]["uri"] == AIRLINE
+    assert next_uri(watching) == AIRLINE
 
 
 def test_the_sweep_asks_nothing_anew_where_nothing_is_lent(
@@ -121,16 +117,8 @@ def test_the_sweep_asks_nothing_anew_where_nothing_is_lent(
 @pytest.fixture
 def client_of(serving_loop: LoopThread, transactional_db: None, settings: Any) -> Iterator[Callable[[str], SSEPeer]]:
     settings.MCP = {**settings.MCP, "SSE_TRANSPORT": True, "TOKEN_CACHE_SECONDS": 3_600}
-    application = get_asgi_application(get_django_application())
-    made: list[SSEPeer] = []
-
-    def make(token: str) -> SSEPeer:
-        made.append(SSEPeer(token, application, serving_loop))
-        return made[-1]
-
-    yield make
-    for peer in made:
-        peer.close()
+    with sse_peers(get_asgi_application(get_django_application()), serving_loop) as make:
+        yield make
 
 
 @pytest.mark.parametrize("make", CREDENTIALS.values(), ids=CREDENTIALS)

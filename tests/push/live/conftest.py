@@ -17,6 +17,7 @@ from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from tests.axes import PUSHING
+from tests.push.conftest import next_uri
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Watching
 
@@ -114,14 +115,6 @@ def change(model: Any, pk: Any, **values: Any) -> None:
     for name, value in values.items():
         setattr(row, name, value)
     row.save()
-
-
-def next_uri(watching: Watching) -> str:
-    """What is told next, but for lists, which a change of permissions changes too."""
-    while (message := watching.next())["method"] != "notifications/resources/updated":
-        pass
-    uri: str = message["params"]["uri"]
-    return uri
 
 
 def heard_of(watching: Watching) -> list[str]:

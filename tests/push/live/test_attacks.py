@@ -16,8 +16,8 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken
 from mcp_django.push.live_answers import Viewer
-from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, WithoutJFK, change, move, next_uri, touch
+from tests.push.conftest import next_uri, watch
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, WithoutJFK, change, move, touch
 from tests.shop.models import Product
 from tests.support.asking import request_of
 from tests.support.data import Users, make_staff, token_of
