@@ -70,9 +70,9 @@ class ChangeAdmin(FilteredAdmin):
     fieldsets = [
         (None, {"fields": ["key", "state_now", "operation", "model", "records", "why", "said"]}),
         (_("Agent"), {"fields": ["by_user", "token", "client"]}),
-        (_("Times"), {"fields": ["created_at", "decided_at"]}),
+        (_("Times"), {"fields": ["created_at", "decided_at", "decided_by"]}),
     ]
-    readonly_fields = ["state_now", "records", "why", "said", "by_user", "token", "client"]
+    readonly_fields = ["state_now", "records", "why", "said", "by_user", "token", "client", "decided_by"]
 
     def __init__(self, model: type[Change], admin_site: AdminSite) -> None:
         super().__init__(model, admin_site)
@@ -176,6 +176,11 @@ class ChangeAdmin(FilteredAdmin):
     @admin.display(description=_("client, as it calls itself"))
     def client(self, change: Change) -> str:
         return printable(change.client_name) or "-"
+
+    @admin.display(description=_("decided by"))
+    def decided_by(self, change: Change) -> str:
+        """The other people who approved or rejected it; their comments may tell what not everybody here may read."""
+        return printable(", ".join(map(str, change.decisions.using(change_rows.alias())))) or "-"
 
     @admin.display(description=_("records"))
     def records(self, change: Any) -> str:
@@ -291,10 +296,12 @@ class ChangeAdmin(FilteredAdmin):
         return HttpResponseRedirect(self.page_url("change", change.pk))
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
-        if obj is None or is_own(request, obj):
-            return self.fieldsets
+        left_out = set() if obj is None or is_own(request, obj) else {"said"}
+        # While it waits, who has agreed stands beside how many must agree.
+        if obj is None or outcomes.waits(obj) or approvals.level_of(obj) is not Level.APPROVE:
+            left_out.add("decided_by")
         return [
-            (title, {"fields": [name for name in options["fields"] if name != "said"]})
+            (title, {"fields": [name for name in options["fields"] if name not in left_out]})
             for title, options in self.fieldsets
         ]
 

@@ -76,6 +76,15 @@ def test_the_list_says_what_each_change_waits_for(key: str, bob: User, users: Us
         )
 
 
+def test_who_decided_stands_on_the_page_without_what_they_said(key: str, bob: User, users: Users) -> None:
+    browser = Browser(bob)
+    browser.decide(key, "reject", note="fog at JFK")
+
+    for who in (users.admin, bob, make_staff("auditor", "mcp_django.view_change")):
+        assert "bob rejected" in text_of(Browser(who).page(key))
+    assert "fog at" not in text_of(Browser(make_staff("clerk", "mcp_django.view_change")).page(key))
+
+
 def test_why_a_change_cannot_be_made_is_told_to_its_user_alone(key: str, bob: User, users: Users) -> None:
     Flight.objects.filter(pk=1).update(status="odd value")
 

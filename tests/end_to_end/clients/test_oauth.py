@@ -217,4 +217,4 @@ def test_a_client_asks_its_person_for_more_when_a_call_needs_it(site: Site, kind
     assert site.requests().count("POST /mcp 403") == 1
     # Its person chose no length, and so gave the scope for an hour.
     after = site.grants()[0]
-    assert (after[3], after[4], after[5]) == (["read"], ["write"], ["actions"])
+    assert (after[3], after[5]) == (["read"], ["actions"])

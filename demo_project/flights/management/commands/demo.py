@@ -51,6 +51,8 @@ Claude Code: log in as ops by /mcp, then "Authenticate", and tick what it may do
 {claude}
 
   Then ask: "How late were the flights from JFK?", or "Set the first one to delayed": it shows the change first.
+  Or ask: "Cancel all flights to Boston on the first": the change waits until admin approves it,
+  in the admin under Changes by agents.
 
 Cursor: ~/.cursor/mcp.json
 
