@@ -56,6 +56,8 @@ class Change(models.Model):
     grant_id = models.BigIntegerField(null=True, editable=False)
     scopes = models.JSONField(default=list, editable=False)
     origin = models.TextField(editable=False)
+    #: The tenant of that request, as ``bridge.changes.tenants`` names it; empty where nothing chooses one.
+    tenant = models.CharField(max_length=40, default="", editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("user"), editable=False
     )

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from mcp_django.bridge.callers import origin_of
 from mcp_django.bridge.changes import applying, approvals, change_rows
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_view
@@ -70,6 +71,7 @@ def _look(exchange: Exchange, tool: ChangingTool, change: Change) -> Begun:
     if needs.expires is not None:
         change.expires_at = change.created_at + needs.expires
     change.needs, change.persons = approvals.stored(needs), approvals.persons_of(exchange)
+    change.tenant = tenant_of(exchange.site, exchange.request)
     change.kind, change.operation, change.model, change.using = (
         proposed.kind, proposed.operation, proposed.label, proposed.using,
     )  # fmt: skip

@@ -8,7 +8,7 @@ the tenant in which it was previewed, and packages that keep a history see the a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from mcp_django.bridge.changes import applying, approvals, outcomes
 from mcp_django.bridge.changes.approvals import NotApproved, Seen
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.run import StaleView
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tools import catalog
@@ -70,6 +71,7 @@ _BUSY = (
     "the change. Do the work of that middleware in MCPSite.call_context."
 )
 _UNDONE = "The project's middleware has undone the change after it was made (status {status})."
+_MOVED = "The agent's request leads to another tenant now than when it proposed this. Nothing was changed."
 _NOT_LET_IN = "The project's middleware did not let the agent in (status {status}), as in a call."
 
 
@@ -100,8 +102,6 @@ class Shown:
     lines: Sequence[Line]
     #: As the viewer sees it; None where nobody was named.
     seen: Seen | None = None
-    #: What the permissions of its agent depend on beside the user, such as the tenant: see ``MCPSite.remember_key``.
-    remember_key: Hashable | None = None
 
 
 #: In the origin of a change: a person began it in the admin, and not an agent.
@@ -152,7 +152,7 @@ def _show(exchange: Exchange, tool: ChangingTool, change: Change, viewer: Any) -
     if viewer is None:
         return Shown(digest, proposed.summary(values=True))
     seen = approvals.seen_by(exchange, change, proposed, viewer)
-    return Shown(digest, (), seen, exchange.site.remember_key(exchange.request))
+    return Shown(digest, (), seen)
 
 
 def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_call: bool) -> T:
@@ -231,6 +231,8 @@ def _in_a_call(
 
     def handle(exchange: Exchange) -> JSON:
         try:
+            if change.tenant not in ("", tenant_of(site, exchange.request)):
+                raise ToolError(_MOVED)
             # What a person may do in the admin does not depend on what is offered to agents.
             is_by_person = from_json(change.origin).get(BY_PERSON, False)
             tool: Any = site.tools.get(change.tool) if is_by_person else catalog.find(exchange, change.tool)

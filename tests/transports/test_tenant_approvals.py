@@ -115,7 +115,8 @@ def decide(who: Browser, key: str) -> list[str]:
     except waiting_changes.CannotApply:
         digest = "0" * 64
     choice = "apply" if change.needs["level"] == "ask" else "approve"
-    return said(who.decide(key, choice, digest=digest))
+    response = who.decide(key, choice, digest=digest)
+    return [] if response.status_code == 404 else said(response)
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
@@ -151,3 +152,72 @@ def test_a_change_is_made_in_the_tenant_of_its_agent_or_not_at_all(
     assert ('name="_apply"' in shown or 'name="_approve"' in shown) == (is_made and who in clicking)
     # Nobody of another tenant reads what is in this one.
     assert who != "somebody of another" or "a:1" not in shown
+
+
+REASON = "the tag of a customer"
+#: People at another host are told that something waits where nobody knows what chooses the tenant.
+TOLD_ELSEWHERE = {"by host in middleware", "by header in middleware", "by host in call_context"}
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("who", ["somebody of another"])
+def test_people_of_another_tenant_do_not_learn_what_waits_and_why(
+    project: str, who: str, peers: Peers, users: Users
+) -> None:
+    User.objects.filter(pk=users.admin.pk).update(last_name="a")
+    browsers = {name: browser(person(name, tenant), tenant) for name, tenant in (("bob", "a"), ("eve", "b"))}
+    peer = peer_at(peers, token_of(users.admin, *ALL_SCOPES), "a")
+    key = waiting(peer, "delete_record", model="shop.tag", ids=["a:1"], reason=REASON)
+    pages = {}
+    for name, own in browsers.items():
+        paths = ("", "?q=admin", f"{key}/change/", f"{key}/reject-all/")
+        pages[name] = [own.client.get(f"/admin/mcp_django/change/{path}", follow=True) for path in paths]
+    texts = {name: "".join(one.content.decode() for one in shown) for name, shown in pages.items()}
+
+    if project != NEVER_MADE:
+        assert REASON in texts["bob"] and "admin" in texts["bob"] and "a:1" in texts["bob"]
+    assert REASON not in texts["eve"] and "a:1" not in texts["eve"]
+    # Without any tenant but the rows of each, people see that something waits.
+    assert (f"{key}/change/" in texts["eve"]) == (project == "by user")
+    assert ("1 change waits at another host" in texts["eve"]) == (project in TOLD_ELSEWHERE)
+    assert "waits at another host" not in texts["bob"]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("project", [name for name in PROJECTS if name != "by user"], indirect=True)
+@pytest.mark.parametrize("who", ["its user"])
+def test_an_agent_that_works_in_two_tenants_undoes_and_repeats_in_each_alone(
+    project: str, who: str, peers: Peers, users: Users
+) -> None:
+    token = token_of(users.admin, *ALL_SCOPES)
+    here, there = (peer_at(peers, token, tenant) for tenant in "ab")
+    since = "2020-01-01T00:00:00Z"
+    new: Any = {"model": "shop.tag", "values": {"name": "b:3"}}
+    there.call("create_record", **new, confirm=there.call("create_record", **new)["structuredContent"]["confirm"])
+    made = Change.objects.get(state=Change.State.APPLIED).pk
+    asked = {"model": "shop.tag", "ids": ["a:1"]}
+    waits = waiting(here, "delete_record", **asked)
+
+    assert here.call("undo_change", change=made)["isError"] and here.call("undo_change", since=since)["isError"]
+    assert there.call("undo_change", since=since)["structuredContent"]["records"]["deleted"] == 1
+    if project != NEVER_MADE:
+        assert waiting(here, "delete_record", **asked) == waits
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("project", ["by header in call_context"], indirect=True)
+@pytest.mark.parametrize("who", ["its user"])
+def test_a_host_that_leads_to_another_tenant_by_now(
+    project: str, who: str, peers: Peers, users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = waiting(
+        peer_at(peers, token_of(users.admin, *ALL_SCOPES), "a"), "delete_record", model="shop.tag", ids=["a:1"]
+    )
+    monkeypatch.setattr(ByHeader, "remember_key", lambda self, request: "moved")
+    own = browser(users.admin, "a")
+
+    shown = own.page(key).content.decode()
+    told = decide(own, key)
+
+    assert "leads to another tenant now" in shown and 'name="_apply"' not in shown
+    assert "leads to another tenant now" in told[0] and state_of(key) == "waiting"

@@ -22,6 +22,7 @@ from mcp_django.audit.lines import caller
 from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.bridge.changes import summaries
 from mcp_django.bridge.changes.proposed import ANSWER, CONFIRM, REASON
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.conf import get_conf
 from mcp_django.core.events.transaction import note
 from mcp_django.core.middleware_policy import withheld_of
@@ -108,7 +109,8 @@ def waiting_alike(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Ch
     """A change that waits, and which the same credential has proposed with the same arguments."""
     principal = exchange.principal
     found = Change.objects.using(alias()).filter(
-        site=exchange.site.name, principal_key=principal.key, line=principal.lineage, tool=tool.name,
+        site=exchange.site.name, tenant=tenant_of(exchange.site, exchange.request), tool=tool.name,
+        principal_key=principal.key, line=principal.lineage,
         arguments_digest=digest(without_call(tool, arguments)), state=State.WAITING, expires_at__gt=timezone.now(),
     )  # fmt: skip
     return found.order_by("created_at").first()
@@ -142,6 +144,7 @@ def planned(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments[CONFIRM]), site=exchange.site.name,
         principal_key=principal.key, line=principal.lineage, grant_id=principal.grant_id,
         scopes=sorted(principal.scopes), origin=encode(_origin_of(exchange)).decode(),
+        tenant=tenant_of(exchange.site, exchange.request),
         user_id=principal.user.pk if can_own(principal) else None, user_name=named.get("user_name", "")[:150],
         token_name=named.get("token_name", "")[:100], client_name=exchange.client.name,
         kind=proposed.kind, tool=tool.name, operation=proposed.operation, model=proposed.label,

@@ -20,6 +20,7 @@ from django.utils.dateparse import parse_datetime
 from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.outcomes import can_be_undone, why_not_undone
 from mcp_django.bridge.changes.proposed import LINEAGE, Proposed
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.bridge.declared.consent import APPROVED, GROUP, Level, Needs
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -179,7 +180,9 @@ def _changes(exchange: Exchange, arguments: JSON) -> tuple[list[Change], list[st
     """The changes to undo, the first one first, and notes about others. Raises InvalidQuery and ToolError."""
     if ("change" in arguments) == ("since" in arguments):
         raise InvalidQuery.one("change", "give change, or since.")
-    made = Change.objects.using(change_rows.alias()).filter(site=exchange.site.name, state=Change.State.APPLIED)
+    made = Change.objects.using(change_rows.alias()).filter(
+        site=exchange.site.name, tenant=tenant_of(exchange.site, exchange.request), state=Change.State.APPLIED
+    )
     if not arguments.get(LINEAGE):
         made = made.filter(principal_key=exchange.principal.key, line=exchange.principal.lineage)
     if "change" in arguments:

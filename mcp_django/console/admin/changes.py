@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.apps import apps
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
@@ -107,10 +107,15 @@ class ChangeAdmin(FilteredAdmin):
             return queryset
         seen = Q(user=request.user.pk)
         if request.user.has_perm(approvals.PERMISSION):
-            seen |= inbox.NEEDS_OTHERS
+            seen |= inbox.NEEDS_OTHERS & deciding.in_tenant(request)
         return queryset.filter(seen)
 
     # The list.
+
+    def get_search_fields(self, request: HttpRequest) -> Any:
+        # Whoever may approve changes sees those of others, and not each of their reasons.
+        sees_reasons = super().has_view_permission(request) or not request.user.has_perm(approvals.PERMISSION)
+        return [name for name in self.search_fields if sees_reasons or name != "reason"]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         # A column of the list does not know its viewer, and asks for one change after the other.
@@ -193,6 +198,13 @@ class ChangeAdmin(FilteredAdmin):
             "Changes by agents · %(count)d waits for you", "Changes by agents · %(count)d wait for you", count
         )
         shown = title % {"count": count} if count else _("Changes by agents")
+        if request.method == "GET" and (elsewhere := inbox.number_elsewhere(request)):
+            told = ngettext(
+                "%(count)d change waits at another host. Open this page at the host at which its agent works.",
+                "%(count)d changes wait at other hosts. Open this page at the hosts at which their agents work.",
+                elsewhere,
+            )  # fmt: skip
+            messages.info(request, told % {"count": elsewhere})
         more = {"title": shown, "waiting": count, "mine": f"?{inbox.SHOWS}={inbox.MINE}"}
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
@@ -222,7 +234,7 @@ class ChangeAdmin(FilteredAdmin):
             return None
         words = ChangeWords(request, found)
         shown = [
-            {"change": one, "what": words.of(one).title, "agent": self.agent(one), "why": printable(one.reason),
+            {"change": one, "what": words.of(one).title, "agent": self.agent(one),
              **_whole(deciding.shown(request, one))}
             for one in found
         ]  # fmt: skip
@@ -260,8 +272,8 @@ class ChangeAdmin(FilteredAdmin):
         shown |= deciding.shown(request, change, page)
         shown["can_undo"] = undoing.can_be_undone(change)
         if shown.get("waits"):
-            shown |= {"votes": approvals.votes_by_change([change])[change.pk], "why": printable(change.reason)}
-            shown |= {"left": _left(change), "alike": len(inbox.of_agent(request, change)) - 1}
+            shown |= {"votes": approvals.votes_by_change([change])[change.pk], "left": _left(change)}
+            shown |= {"alike": len(inbox.of_agent(request, change)) - 1}
         elif not outcomes.waits(change):
             rows = words.rows_of(change)
             if len(rows) > (_LINKED_KEYS if "effect" in shown else 0):
@@ -297,6 +309,9 @@ class ChangeAdmin(FilteredAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
         left_out = set() if obj is None or is_own(request, obj) else {"said"}
+        if left_out and not super().has_view_permission(request):
+            # It may name what is hidden from this person. While the change waits, it stands beside all of it.
+            left_out.add("why")
         # While it waits, who has agreed stands beside how many must agree.
         if obj is None or outcomes.waits(obj) or approvals.level_of(obj) is not Level.APPROVE:
             left_out.add("decided_by")

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib import messages
-from django.contrib.auth.models import AnonymousUser
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.access.trail import acting
-from mcp_django.bridge.callers import request_from
 from mcp_django.bridge.changes import approvals, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.run import StaleView
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
 from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
 from mcp_django.core.hooks import call_hook
-from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
+from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.server import waiting_changes
 
 #: To make one's own change, to approve that of another user's agent, or to reject either.
 Choice = Literal["apply", "approve", "reject"]
 
 _MAX_NOTE = 500
+#: The tenant of a page that is in none.
+_NOWHERE = "nowhere"
 
 
 def is_own(request: HttpRequest, change: Change) -> bool:
@@ -75,7 +78,8 @@ def shown(request: HttpRequest, change: Change, page: int = 1) -> JSON:
         return {}
     needs_others = approvals.level_of(change) is Level.APPROVE
     progress = approvals.progress(change) if needs_others else ""
-    more = {"waits": True, "progress": progress, "withdraws": needs_others}
+    more = {"waits": True, "progress": progress, "withdraws": needs_others, "reads_all": True,
+            "why": printable(change.reason)}  # fmt: skip
     try:
         shown = waiting_changes.shown(change)
     except NotWaiting:
@@ -99,7 +103,10 @@ class _Looked:
 
     def context(self, change: Change, page: int) -> JSON:
         may_approve = bool(self.digest) and not self.problem and not self.why_not
+        # What is hidden from this person may stand in the words of the agent and of others.
+        reads_all = not self.problem and not self.why_not
         return {
+            "reads_all": reads_all, "why": printable(change.reason) if reads_all else "",
             "effect": parts_of(self.lines, page) if self.lines else None,
             "digest": self.digest if may_approve else "", "may_approve": may_approve,
             "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
@@ -113,8 +120,7 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
 
     if not outcomes.waits(change):
         return None
-    key = remember_key(site_of(change), from_view(request))
-    if why := _why_unseen(request, change, key):
+    if why := _why_unseen(request, change):
         return _Looked(why_not=why)
     try:
         shown = waiting_changes.shown(change, request.user)
@@ -125,8 +131,6 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
         return _Looked(why_not=_why(error))
     if shown.seen is None:
         return None
-    if key != shown.remember_key:
-        return _Looked(why_not=str(_ELSEWHERE))
     hidden = shown.seen.hidden
     problem = ngettext(
         "%(count)d value is hidden from you, so you cannot approve the change.",
@@ -135,50 +139,40 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
     return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
 
 
-def remember_key(own_site: MCPSite, ours: MCPRequest) -> Hashable | None:
-    """What permissions depend on beside the user, such as the tenant of a request; None where that is not known."""
-
-    def ask() -> Hashable | None:
-        with own_site.in_context(ours):
-            return own_site.remember_key(ours)
-
-    return call_hook(ask, None, "remember_key")
-
-
-def _why_unseen(request: HttpRequest, change: Change, key: Hashable | None) -> str:
+def _why_unseen(request: HttpRequest, change: Change) -> str:
     """Why somebody who may approve such changes reads nothing of this one here; empty if nothing speaks against it."""
-    own_site = site_of(change)
-    if len(own_site.persons_of(request)) > 1:
+    if len(site_of(change).persons_of(request)) > 1:
         return gettext("You act as another user. Log in as yourself to decide about changes.")
-    if key is None and not is_at_host(request, change):
-        # Something may choose a tenant by the host.
-        return str(_ELSEWHERE)
-    return ""
+    return "" if is_in_its_tenant(request, change) else str(_ELSEWHERE)
 
 
 def may_read(request: HttpRequest, change: Change) -> bool:
     """Whether the viewer may read what the change does at all, as far as the viewer's own policy goes."""
-    if is_own(request, change):
-        return True
-    key = remember_key(site_of(change), from_view(request))
-    is_elsewhere = bool(_why_unseen(request, change, key)) or not is_in_its_tenant(request, change)
-    return may_approve(request, change) and not is_elsewhere
+    return is_own(request, change) or (may_approve(request, change) and not _why_unseen(request, change))
 
 
 def is_in_its_tenant(request: HttpRequest, change: Change) -> bool:
-    """Whether a page is open in the tenant of the agent, as far as that is known: elsewhere keys name other rows."""
-    own_site = site_of(change)
-    key = remember_key(own_site, from_view(request))
-    if key is None:
-        return is_at_host(request, change)
-    agent = Principal(change.user or AnonymousUser(), frozenset())
-    return key == remember_key(own_site, request_from(from_json(change.origin)).for_principal(agent, own_site))
+    """Whether a page is open in the tenant in which the change was proposed: elsewhere keys name other rows."""
+    return change.tenant == _tenant_here(request, site_of(change))
 
 
-def is_at_host(request: HttpRequest, change: Change) -> bool:
-    """Whether a person's request came to the same host as the agent's."""
-    meta = from_json(change.origin)["meta"]
-    return all(request.META.get(name) == meta.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
+def in_tenant(request: HttpRequest) -> Q:
+    """The changes of the tenant in which a page is open."""
+    return reduce(or_, (Q(site=one.name, tenant=_tenant_here(request, one)) for one in all_sites()))
+
+
+def _tenant_here(request: Any, own_site: MCPSite) -> str:
+    # A list asks for each of its changes.
+    known: dict[str, str] = request.__dict__.setdefault("_mcp_tenants", {})
+    if own_site.name not in known:
+        ours = from_view(request)
+
+        def ask() -> str:
+            with own_site.in_context(ours):
+                return tenant_of(own_site, ours)
+
+        known[own_site.name] = call_hook(ask, _NOWHERE, "call_context")
+    return known[own_site.name]
 
 
 # What comes of it.

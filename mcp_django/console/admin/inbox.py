@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.changes.tenants import BY_HOST
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.change_words import ChangeWords
@@ -33,8 +34,10 @@ def waiting_for(request: HttpRequest) -> list[Change]:
     if kept is not None:
         return kept
     user = request.user
-    others = NEEDS_OTHERS if user.has_perm(approvals.PERMISSION) else Q()
-    found = _waiting().filter(Q(user=user.pk) | others).order_by("created_at", "pk")[:_MOST_COUNTED]
+    mine = Q(user=user.pk)
+    if user.has_perm(approvals.PERMISSION):
+        mine |= NEEDS_OTHERS & deciding.in_tenant(request)
+    found = _waiting().filter(mine).order_by("created_at", "pk")[:_MOST_COUNTED]
     waiting = [one for one in found if _waits_for(user, one)]
     # The list of apps and the page itself both say how many.
     request._mcp_waiting = waiting  # type: ignore[attr-defined]
@@ -53,9 +56,19 @@ def _waits_for(user: Any, change: Change) -> bool:
     return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
 
 
+def number_elsewhere(request: HttpRequest) -> int:
+    """How many changes wait for approval at hosts of which nobody knows whether they are other tenants."""
+    if not request.user.has_perm(approvals.PERMISSION):
+        return 0
+    found = _waiting().filter(NEEDS_OTHERS, tenant__startswith=BY_HOST).exclude(deciding.in_tenant(request))
+    return found.exclude(user=request.user.pk).count()
+
+
 def of_agent(request: HttpRequest, change: Change) -> list[Change]:
     """The changes of the same agent that wait, and which this person may reject: as many as may wait of one agent."""
     found = _waiting().filter(site=change.site, principal_key=change.principal_key, line=change.line)
+    if not deciding.is_own(request, change):
+        found = found.filter(deciding.in_tenant(request))
     return [
         one
         for one in found.order_by("created_at", "pk")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.admin import AdminSite
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 from pydantic_core import from_json
@@ -201,14 +201,18 @@ def test_where_something_may_choose_a_tenant_people_approve_at_the_agents_host(
 ) -> None:
     settings.ALLOWED_HOSTS = ["*"]
     agent = peers(token_of(users.ops, *ALL_SCOPES))
-    key = proposed(agent, "update_record", model=FLIGHT, id="1", values={"notes": "fog"})["change"]
-    host = from_json(Change.objects.get(pk=key).origin)["meta"]["HTTP_HOST"]
-    url = reverse("admin:mcp_django_change_change", args=[key])
 
-    def page(**meta: str) -> str:
-        return text_of(Browser(bob).client.get(url, **{"HTTP_HOST": host, **meta}))
+    def pages(**values: str) -> tuple[str, str]:
+        """The page of a new change at its agent's host and at another one."""
+        key = proposed(agent, "update_record", model=FLIGHT, id="1", values=values)["change"]
+        host = from_json(Change.objects.get(pk=key).origin)["meta"]["HTTP_HOST"]
+        url = reverse("admin:mcp_django_change_change", args=[key])
+        at: list[dict[str, Any]] = [{"HTTP_HOST": host}, {"HTTP_HOST": host, header: "b.example"}]
+        return tuple(text_of(Browser(bob).client.get(url, follow=True, **one)) for one in at)  # type: ignore[return-value]
 
-    assert 'name="_approve"' in page() and 'name="_approve"' in page(**{header: "b.example"})
+    assert ['name="_approve"' in page for page in pages(notes="fog")] == [True, True]
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.passing"]
-    assert 'name="_approve"' in page()
-    assert "Open this page at the host at which the agent works." in page(**{header: "b.example"})
+    here, elsewhere = pages(notes="rain")
+    assert 'name="_approve"' in here and 'name="_approve"' not in elsewhere
+    bob.user_permissions.add(Permission.objects.get(codename="view_change"))
+    assert "Open this page at the host at which the agent works." in pages(notes="snow")[1]
