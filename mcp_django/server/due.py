@@ -129,8 +129,17 @@ def write_to_people() -> int:
     for change in untold:
         for user in _people(change):
             of_people[user].append(change)
-    sent = sum(_write(user, changes) for user, changes in of_people.items())
-    Change.objects.filter(pk__in=[one.pk for one in untold]).update(told_at=now)
+    sent, told, failed = 0, set[str](), set[str]()
+    for user, changes in of_people.items():
+        keys = {one.pk for one in changes}
+        try:
+            if _write(user, changes):
+                sent, told = sent + 1, told | keys
+        except Exception:
+            logger.exception("A mail about changes that wait could not be sent")
+            failed |= keys
+    # Where mails failed and none went out, the next run tries again. Where one did, nobody gets it twice.
+    Change.objects.filter(pk__in={one.pk for one in untold} - (failed - told)).update(told_at=now)
     return sent
 
 
@@ -147,11 +156,12 @@ def _people(change: Change) -> list[Any]:
         return []
 
 
-def _write(user: Any, changes: list[Change]) -> int:
+def _write(user: Any, changes: list[Change]) -> bool:
+    """Write to one person. False where nobody could; raises what the project's mail raises."""
     field = getattr(get_user_model(), "get_email_field_name", lambda: "email")()
     address = getattr(user, field, "")
     if not address or not user.is_active:
-        return 0
+        return False
     with translation.override(settings.LANGUAGE_CODE):
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
@@ -161,8 +171,4 @@ def _write(user: Any, changes: list[Change]) -> int:
         # The host is the project's own: that of the request was the agent's to choose.
         url = outcomes.url_of(from_settings())
         text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", url or ""]).rstrip() + "\n"
-    try:
-        return int(EmailMessage(title, text, to=[address]).send())
-    except Exception:
-        logger.exception("A mail about changes that wait could not be sent")
-        return 0
+    return bool(EmailMessage(title, text, to=[address]).send())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -357,6 +357,20 @@ def empty_expired() -> int:
 def keys_of(change: Change) -> list[str]:
     found: list[str] = from_json(change.keys)
     return found
+
+
+def rows_of(change: Change) -> Sequence[tuple[str, Sequence[str]]]:
+    """The rows that a change writes, as far as they are known: models in their order, each with the keys of its rows.
+
+    One that undoes changes of several models names none itself.
+    """
+    if change.model:
+        return [(change.model, keys_of(change))]
+    undone = ChangedRow.objects.using(alias()).filter(change__in=change.undoes).values_list("model", "key")
+    found: dict[str, list[str]] = {}
+    for model, key in sorted(set(undone)):
+        found.setdefault(model, []).append(key)
+    return list(found.items())
 
 
 def _texts(keys: Iterable[Any]) -> str:

@@ -81,9 +81,8 @@ class Run:
             transaction.on_commit(self._commit, using=alias)
             if is_one:
                 change_rows.mark_applied(claimed)
-            if claimed.model:
-                keys = change_rows.keys_of(claimed)
-                _lock(apps.get_model(claimed.model), alias, keys, waits=claimed.rows <= FEW)
+            for label, keys in change_rows.rows_of(claimed):
+                _lock(apps.get_model(label), alias, keys, waits=claimed.rows <= FEW)
             proposed = self._check()
             if proposed.counts_writes:
                 throttles.admit_writes(exchange, proposed.row_count)

@@ -85,6 +85,32 @@ def test_nobody_is_written_to_twice_in_a_quarter_of_an_hour(consent: Any, bob: U
     assert [one.subject for one in mail.outbox] == ["1 change by an agent waits for you"] * 2
 
 
+def test_a_mail_that_fails_is_sent_by_the_next_run_and_no_other_is_sent_twice(
+    consent: Any, bob: User, ops: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staff("carla", email="carla@example.com")
+    real, away = mail.EmailMessage.send, {"bob@example.com", "carla@example.com"}
+
+    def send(message: Any, **options: Any) -> int:
+        if away & set(message.to):
+            raise OSError("no route to the mail server")
+        return real(message, **options)
+
+    monkeypatch.setattr(mail.EmailMessage, "send", send)
+    propose(ops)
+    User.objects.exclude(username__in=["bob", "carla"]).update(email="")
+
+    lines = [ran()]
+    away.remove("carla@example.com")
+    lines.append(ran())
+    away.clear()
+    Change.objects.update(told_at=timezone.now() - timedelta(hours=1))
+    lines.append(ran())
+
+    assert ["mails that were sent: 1" in one for one in lines] == [False, True, False]
+    assert [one.to for one in mail.outbox] == [["carla@example.com"]]
+
+
 @pytest.mark.every_database
 def test_what_waits_too_long_expires(consent: Any, bob: User, ops: Writer) -> None:
     key = propose(ops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -12,6 +13,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
 from django.urls import reverse
 from django.utils import timezone
 
@@ -227,6 +229,32 @@ def test_many_records_are_undone_together(root: Writer) -> None:
     undo(root, change=key)
 
     assert dict(Flight.objects.values_list("pk", "notes")) == before
+
+
+@pytest.mark.every_database
+def test_records_of_several_models_are_held_while_they_are_undone(root: Writer) -> None:
+    if not connection.features.has_select_for_update_skip_locked:
+        pytest.skip("this database holds no rows")
+    root.confirmed("update_record", model="flights.airline", id="UA", values={"name": "One"})
+    update(root, 4, notes="fog")
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+    confirm = root.ask("undo_change", since=since)["confirm"]
+
+    def undone() -> str:
+        try:
+            return root.refused("undo_change", since=since, confirm=confirm)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Airline.objects.filter(pk="UA").update(name="Ours")
+            told = pool.submit(undone)
+            # It has read nothing yet that it writes, however long this takes.
+            wait([told], 0.5)
+        assert "changed since" in told.result()
+
+    assert flight(4)[0] == "fog" and Airline.objects.get(pk="UA").name == "Ours"
 
 
 # What it needs.
