@@ -27,6 +27,7 @@ from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.core.db.column_paths import has_key_in
+from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -114,7 +115,17 @@ class Deletion(Proposed):
         return len(self.objects)
 
     def may_be_done_by(self, rights: Rights) -> bool:
-        return access.may_do_all(rights, self.label, self.parts)
+        may_go = partial(self._may_go, rights.request)
+        return access.may_do_all(rights, self.label, self.parts) and all(map(may_go, self._deleted))
+
+    def _may_go(self, request: MCPRequest, one: models.Model) -> bool:
+        """Whether the page of the admin would let a person delete a row that goes with others."""
+        site, model = self._admin.admin_site, type(one)
+        return not site.is_registered(model) or call_hook(
+            lambda: bool(site.get_model_admin(model).has_delete_permission(request, one)),
+            False,
+            "has_delete_permission",
+        )
 
     @cached_property
     def state(self) -> JSON:  # type: ignore[override]

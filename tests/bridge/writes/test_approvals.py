@@ -250,7 +250,7 @@ def test_rows_that_go_with_others_need_what_their_own_deletion_needs(
     declared.model(Flight, consent={"delete": "preview"})
     declared.model(Disruption, consent={"delete": "approve"})
     Disruption.objects.create(flight_id=1, kind="weather")
-    chief = staff("chief", *APPROVER, "flights.delete_flight", "flights.view_disruption")
+    chief = staff("chief", *APPROVER, "flights.delete_flight", "flights.delete_disruption", "flights.view_disruption")
 
     alone = root.confirmed("delete_record", model=FLIGHT, ids=["4"])
     key = root.confirmed("delete_record", model=FLIGHT, ids=["1"])["change"]
@@ -270,6 +270,21 @@ def test_a_credential_that_sees_less_needs_no_less(bob: User, root: Writer, flig
     told = narrow.refused("delete_record", **arguments, confirm=narrow.ask("delete_record", **arguments)["confirm"])
 
     assert "more goes with it than you may see" in told and Flight.objects.filter(pk=1).exists()
+
+
+def test_who_may_not_delete_what_goes_with_a_row_does_not_approve_it(
+    root: Writer, flights: Any, declared: Declared
+) -> None:
+    declared.model(Flight, consent={"delete": "approve"})
+    Disruption.objects.create(flight_id=1, kind="weather")
+    may = (*APPROVER, "flights.delete_flight", "flights.view_disruption")
+    half, whole = staff("half", *may), staff("whole", *may, "flights.delete_disruption")
+    key = root.confirmed("delete_record", model=FLIGHT, ids=["1"])["change"]
+
+    refused = text_of(Browser(half).page(key))
+
+    assert "You may not do this yourself" in refused and 'name="_approve"' not in refused
+    assert approve(whole, key) == ["The change was made."]
 
 
 def test_what_nobody_could_see_whole_is_refused_at_once(
