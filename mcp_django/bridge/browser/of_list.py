@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,8 @@ class ListAsking(Asking[ListStart]):
         twin: Any = copy.copy(run.admin)
         given = twin.get_actions
 
+        # Django 6.1 looks for the parameter action_location.
+        @functools.wraps(given)
         def get_actions(*args: Any, **kwargs: Any) -> Any:
             found = dict(given(*args, **kwargs))
             return {**found, run.start.name: _with(found[run.start.name], act)} if run.start.name in found else found
