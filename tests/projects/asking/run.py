@@ -2,7 +2,8 @@
 
 Each action of the ModelAdmin is called by an agent, in a transaction that is rolled back. ``asking.table.txt`` says for
 each which package it is of, what its pages ask, and how it ended: driven, or the reason why it was not. The run fails
-where that is no longer so, and where a hidden column shows anywhere but in a file that an action makes.
+where that is no longer so, where Chromium sends something else of a page that is filled in alike, and where a hidden
+column shows anywhere but in a file that an action makes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from tests.projects.asking import sent
 
 TABLE = Path(__file__).parent.parent / "asking.table.txt"
 CANARY = "sk-canary"
@@ -77,7 +80,9 @@ def main() -> int:
 
         django.setup()
         call_command("migrate", run_syncdb=True, verbosity=0)
-        lines = list(_lines())
+        with sent.recorded() as answers:
+            lines = list(_lines())
+        other = sent.differing(answers)
     if options.write:
         TABLE.write_text("".join(f"{line}\n" for line in lines))
     known = TABLE.read_text().splitlines()
@@ -86,11 +91,10 @@ def main() -> int:
         *(f"gone: {one}" for one in known if one not in lines),
     ]
     leaks = [line for line in lines if line.startswith("LEAK")]
-    print(
-        "\n".join([*wrong, *leaks, f"asking: {len(lines)} actions, {len(wrong) + len(leaks)} that are wrong"]),
-        flush=True,
-    )
-    return 1 if wrong or leaks else 0
+    problems = [*wrong, *leaks, *other]
+    told = f"asking: {len(lines)} actions, {len(answers)} answers held against Chromium, {len(problems)} that are wrong"
+    print("\n".join([*problems, told]), flush=True)
+    return 1 if problems else 0
 
 
 def _lines() -> Iterator[str]:
