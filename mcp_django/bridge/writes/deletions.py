@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -57,6 +57,8 @@ class Deletion(Proposed):
     operation: Operation = "delete"
     #: What the agent should know about its filter.
     notes: Sequence[str] = ()
+    #: Rows that the same change restores or deletes before these.
+    before: Collection[models.Model] = ()
 
     def __post_init__(self) -> None:
         self.arguments = {"model": self.rights.label, "ids": sorted(map(str, self.keys))}
@@ -69,7 +71,13 @@ class Deletion(Proposed):
                 f"More than {_MAX_CASCADE:,} records depend on these. Nothing was changed. Name fewer, or let a person "
                 "delete them in the admin."
             )
-        self._deleted, self._unlinked, self._protecting = found
+        rows = [[one for one in some if one not in self.before] for some in found]
+        self._deleted, self._unlinked, self._protecting = rows
+
+    @property
+    def deleted(self) -> Sequence[models.Model]:
+        """The rows, and all that go with them."""
+        return self._deleted
 
     @property
     def request(self) -> MCPRequest:
@@ -138,7 +146,7 @@ class Deletion(Proposed):
 
     def preview(self) -> JSON:
         """What would be deleted, as counts of records. Raises ToolError where the admin refuses."""
-        self._check()
+        self._check(is_next=not self.before)
         named = {"ids": list(map(str, self.keys))} if "ids" in self.arguments else {"count": len(self.keys)}
         found: JSON = {**named, "deleted": self._seen(self._deleted)}
         if unlinked := self._seen(self._unlinked):
@@ -163,6 +171,8 @@ class Deletion(Proposed):
     def apply(self, by: str) -> JSON:
         """Delete the rows. Raises ToolError where the admin refuses."""
         self._check()
+        if self.before and not set(Deletion(self.rights, self.objects).deleted) <= set(self._deleted):
+            raise ToolError("More would go with the records than was shown. Undo one change at a time. Nothing was changed.")
         # Django sets the primary keys of deleted objects to None.
         deleted, names = self._seen(self._deleted), names_of(self.rights.label, self.objects)
         keys, run = list(map(str, self.keys)), ViewRun(writes=True)
@@ -177,8 +187,12 @@ class Deletion(Proposed):
 
     # What the admin says.
 
-    def _check(self) -> None:
-        """Raises ToolError where the page of the admin would not delete the rows."""
+    def _check(self, *, is_next: bool = True) -> None:
+        """Raises ToolError where the page of the admin would not delete the rows.
+
+        Unless it ``is_next``, rows are still as they are that the change restores or deletes before these, and the page
+        cannot tell what holds them then.
+        """
         run = ViewRun(writes=False)
         with refusals(self.rights, self.keys):
             pages.check_has_page(self._admin, self._page[0], self.request)
@@ -189,7 +203,7 @@ class Deletion(Proposed):
                 raise Refused(response, asked)
         if context["perms_lacking"]:
             raise ToolError(f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed.")
-        if context["protected"] or self._protecting:
+        if self._protecting or (is_next and context["protected"]):
             held_by = self._in_words(self._protecting) or "other records"
             raise ToolError(f"These records would have to be deleted first: {held_by}. Nothing was changed.")
 
@@ -276,6 +290,18 @@ def propose(rights: Rights, arguments: JSON) -> Deletion:
     # Where other rows match by now, that is what the agent reads, and not that its token is for another call.
     found.arguments, found.notes = {"model": model.label, "filter": arguments["filter"]}, notes
     return found
+
+
+def in_order(model: ModelRights, rows: Sequence[models.Model], before: Iterable[models.Model]) -> Iterator[Deletion]:
+    """The deletions of rows one after the other, or together where the admin deletes several at once."""
+    admin, request = access.admin_of(model), model.rights.request
+    several = _DELETE_SELECTED in admin.get_actions(pages.request_for(admin, request, "POST", "changelist"))
+    done = set(before)
+    for some in [rows] if several else [[one] for one in rows]:
+        if left := [one for one in some if one not in done]:
+            found = Deletion(model, left, before=frozenset(done))
+            done.update(found.deleted)
+            yield found
 
 
 def _below(objects: Sequence[models.Model]) -> list[models.Model]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from django.db import router
@@ -13,8 +15,7 @@ from mcp_django.bridge.changes.shown_values import shown
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.rows import of_key
-from mcp_django.bridge.writes import access, proposals, states
-from mcp_django.bridge.writes.deletions import Deletion
+from mcp_django.bridge.writes import access, deletions, proposals, states
 from mcp_django.bridge.writes.given_records import rows_of_ids
 from mcp_django.bridge.writes.kept_rows import differing
 from mcp_django.bridge.writes.opening import GivenRow, open_form
@@ -22,8 +23,11 @@ from mcp_django.bridge.writes.records import ProposedRecords
 from mcp_django.exceptions import ToolError
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.changes.proposed import Proposed
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
+    from mcp_django.bridge.writes.deletions import Deletion
     from mcp_django.bridge.writes.fields import WritableForm
     from mcp_django.bridge.writes.kept_rows import Merged, Pair
     from mcp_django.exchange.exchange import Exchange
@@ -45,9 +49,11 @@ class Inverse:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        #: By model: the records whose own fields alone are restored, and those that are deleted.
+        #: By model: the records whose own fields alone are restored.
         self._plain: dict[str, list[GivenRow]] = {}
-        self._new: dict[str, list[str]] = {}
+        self._restoring: list[Model] = []
+        #: The model and key of those that are deleted.
+        self._new: list[tuple[str, str]] = []
         #: Those with rows of inlines, each by itself.
         self._whole: list[Proposed] = []
         self._names: dict[str, frozenset[str]] = {}
@@ -63,7 +69,9 @@ class Inverse:
         of_row = found[0]
         if one.is_new:
             self._add_new(one, of_row, row)
-        elif one.rows:
+            return
+        self._restoring.append(row)
+        if one.rows:
             self._add_whole(one, of_row, row)
         elif values := self._values(one, of_row, row):
             self._plain.setdefault(one.model, []).append(GivenRow(of_row, row.pk, values))
@@ -84,7 +92,7 @@ class Inverse:
         if moved or (one.stored and one.stored != states.digest_of(of_row, row.pk)):
             self._skip(one, moved[0] if moved else "", _SINCE)
         else:
-            self._new.setdefault(one.model, []).append(str(row.pk))
+            self._new.append((one.model, str(row.pk)))
 
     def _values(self, one: Merged, of_row: ModelRights, row: Any) -> JSON:
         """The values to give back, without those that were changed since or that the form does not have."""
@@ -148,9 +156,16 @@ class Inverse:
                 ProposedRecords("update", self.exchange, model, rows, {"model": label}, "skip", leaves_refused=True)
             )
         found += self._whole
-        for label, ids in self._new.items():
-            model = access.find(self.rights, label, "delete")
-            found.append(Deletion(model, rows_of_ids(model, ids, len(ids))))
+        return [*found, *self._deletions()]
+
+    def _deletions(self) -> list[Deletion]:
+        """What deletes the new records, the last one first: an earlier one may be held by a later one."""
+        found: list[Deletion] = []
+        for label, run in groupby(reversed(self._new), key=itemgetter(0)):
+            model, ids = access.find(self.rights, label, "delete"), [key for _, key in run]
+            rows = {str(one.pk): one for one in rows_of_ids(model, ids, len(ids))}
+            before = [*self._restoring, *(row for one in found for row in one.deleted)]
+            found += deletions.in_order(model, [rows[key] for key in ids], before)
         return found
 
 

@@ -110,8 +110,11 @@ class ProposedUndo(Proposed):
         found: JSON = {
             "undoes": list(self.undoes),
             "records": {"restored": counted["update"], "deleted": counted["delete"]},
-            "changes": [one.preview() for one in self.parts_of],
         }
+        told = [one.preview() for one in self.parts_of]
+        found["changes"] = told[:_NAMED]
+        if len(told) > _NAMED:
+            found["more_changes"] = len(told) - _NAMED
         for part in found["changes"]:
             part.pop("notes", None)
         return {**found, **self._left_alone(), "notes": [*self.notes, _NOT_UNDONE]}

@@ -22,7 +22,7 @@ from mcp_django.models import Change, ChangedRow, Tool
 from tests.bridge.writes.approving import staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said
 from tests.bridge.writes.conftest import Writer
-from tests.shop.models import Supplier
+from tests.shop.models import Part, Supplier
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
@@ -229,6 +229,59 @@ def test_many_records_are_undone_together(root: Writer) -> None:
     undo(root, change=key)
 
     assert dict(Flight.objects.values_list("pk", "notes")) == before
+
+
+@pytest.mark.parametrize("actions", [[], None], ids=["together", "one by one"])
+def test_new_records_that_hang_on_each_other_are_deleted_the_last_one_first(
+    root: Writer, declared: Declared, actions: Any
+) -> None:
+    declared.admin(Supplier, type("A", (admin.ModelAdmin,), {"fields": ["code", "name"]}))
+    declared.admin(Part, type("B", (admin.ModelAdmin,), {"fields": ["name", "supplier"], "actions": actions}))
+    for model in (Supplier, Part):
+        declared.model(model, consent={"delete": "preview"})
+    root.confirmed("create_record", model="shop.supplier", values={"code": "s", "name": "S"})
+    one = Supplier.objects.get()
+    for name in "abc":
+        root.confirmed("create_record", model="shop.part", values={"name": name, "supplier": str(one.pk)})
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+
+    shown = root.ask("undo_change", since=since)
+    undo(root, since=since)
+
+    assert [part["deleted"] for part in shown["changes"]] == [
+        *([{"shop.part": 3}] if actions is not None else [{"shop.part": 1}] * 3),
+        {"shop.supplier": 1},
+    ]
+    assert not Supplier.objects.exists() and not Part.objects.exists()
+
+
+def test_a_record_that_held_a_new_one_is_restored_first(root: Writer, declared: Declared) -> None:
+    """Django refuses to delete an airline that has flights."""
+    declared.model(Airline, consent={"delete": "preview"})
+    before = Flight.objects.get(pk=1).carrier_id
+    root.confirmed("create_record", model="flights.airline", values={"carrier": "Q1", "name": "One"})
+    update(root, carrier="Q1")
+
+    undo(root, since=(timezone.now() - timedelta(hours=1)).isoformat())
+
+    assert Flight.objects.get(pk=1).carrier_id == before and not Airline.objects.filter(carrier="Q1").exists()
+
+
+def test_what_was_hung_on_a_new_record_since_and_would_go_with_it(root: Writer, declared: Declared) -> None:
+    """The part is restored before, and what is restored of it is not its supplier."""
+    declared.admin(Supplier, type("A", (admin.ModelAdmin,), {"fields": ["code", "name"]}))
+    declared.admin(Part, type("B", (admin.ModelAdmin,), {"fields": ["name"]}))
+    declared.model(Supplier, consent={"delete": "preview"})
+    part = Part.objects.create(name="old")
+    key = root.confirmed("create_record", model="shop.supplier", values={"code": "s", "name": "S"})["change"]
+    root.confirmed("update_record", model="shop.part", id=str(part.pk), values={"name": "new"})
+    Part.objects.update(supplier=Supplier.objects.get())
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+
+    told = root.refused("undo_change", since=since, confirm=root.ask("undo_change", since=since)["confirm"])
+
+    assert "More would go with the records than was shown" in told and Part.objects.get().name == "new"
+    assert root.ask("undo_change", change=key)["changes"][0]["deleted"] == {"shop.part": 1, "shop.supplier": 1}
 
 
 @pytest.mark.every_database
