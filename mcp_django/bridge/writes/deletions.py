@@ -172,7 +172,9 @@ class Deletion(Proposed):
         """Delete the rows. Raises ToolError where the admin refuses."""
         self._check()
         if self.before and not set(Deletion(self.rights, self.objects).deleted) <= set(self._deleted):
-            raise ToolError("More would go with the records than was shown. Undo one change at a time. Nothing was changed.")
+            raise ToolError(
+                "More would go with the records than was shown. Undo one change at a time. Nothing was changed."
+            )
         # Django sets the primary keys of deleted objects to None.
         deleted, names = self._seen(self._deleted), names_of(self.rights.label, self.objects)
         keys, run = list(map(str, self.keys)), ViewRun(writes=True)

@@ -41,7 +41,11 @@ def made_when_saved(rights: ModelRights, before: State | None, main: GivenForm) 
 
 
 def _is_made(column: models.Field[Any, Any]) -> bool:
-    is_now = getattr(column, "auto_now", False) or getattr(column, "auto_now_add", False)
-    is_computed = column.generated or hasattr(column.db_default, "resolve_expression")
+    is_computed = hasattr(column.db_default, "resolve_expression")
     is_called = column.has_default() and callable(column.default)
-    return bool(is_now or is_computed or is_called or column.primary_key)
+    return bool(is_set_by_itself(column) or is_computed or is_called or column.primary_key)
+
+
+def is_set_by_itself(column: models.Field[Any, Any]) -> bool:
+    """Whether nobody gives it a value: the time of saving, or what the database computes from other columns."""
+    return bool(getattr(column, "auto_now", False) or getattr(column, "auto_now_add", False) or column.generated)

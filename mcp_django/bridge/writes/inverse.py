@@ -124,8 +124,10 @@ class Inverse:
                 continue
             fields = frozenset(inline.empty_form.fields)
             if change == "delete":
-                given = {each: value for each, (value, _gone) in of_inline.items() if each in fields}
-                rows.setdefault(name, []).append({each: value for each, value in given.items() if value is not None})
+                had = {each: value for each, (value, _gone) in of_inline.items() if value is not None}
+                rows.setdefault(name, []).append({each: value for each, value in had.items() if each in fields})
+                if lost := one.lost.get((name, key), 0) + len(had.keys() - fields):
+                    self.notes.append(f"{name} {key} comes back without {lost} of its values, which the form lacks.")
                 continue
             now = _shown(inline.rights, stored or {})
             if change == "update":

@@ -7,7 +7,7 @@ the change before them knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from django.db import models
 from pydantic_core import from_json
 
 from mcp_django.bridge.changes.shown_values import shown
-from mcp_django.bridge.writes.states import is_same_json
+from mcp_django.bridge.writes.diffs import is_set_by_itself
+from mcp_django.bridge.writes.states import is_same_json, values_of
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
@@ -75,19 +76,34 @@ def _is_restorable(rights: ModelRights, before: Values, after: Values, one: JSON
 def _kept_row(row: JSON) -> JSON:
     values = {one["field"]: [one.get("before"), one["after"]] for one in row.get("diff", ()) if "before" in one}
     found = {"inline": row["inline"], "pk": row["pk"], "change": row["change"]}
+    found |= {"lost": row["lost"]} if row.get("lost") else {}
     return {**found, "values": {name: [value, None] for name, value in row.get("values", {}).items()} or values}
 
 
 def with_deleted(rows: Iterable[JSON], before: State | None, inlines: Mapping[str, WritableInline]) -> list[JSON]:
-    """The rows of an answer, where those that were deleted have their values."""
+    """The rows of an answer, where those that were deleted have their values, and how many nobody can give back."""
     found = []
     for row in rows:
         values: JSON = {}
+        lost = 0
         if row["change"] == "delete" and before is not None:
             inline = inlines[row["inline"]]
-            values = _readable(inline.rights, before.rows.get(row["inline"], {}).get(row["pk"], {}), inline.links)
-        found.append({**row, "values": values})
+            stored = before.rows.get(row["inline"], {}).get(row["pk"], {})
+            readable, fields = _readable(inline.rights, stored, inline.links), inline.empty_form.fields
+            values = {name: value for name, value in readable.items() if name in fields}
+            lost = _lost(inline.rights.model, stored, {*values, *inline.links})
+        found.append({**row, "values": values, "lost": lost})
     return found
+
+
+def _lost(model: type[models.Model], stored: Values, kept: Collection[str]) -> int:
+    """How many columns a row has in which it differs from a new one, without those that are kept."""
+    new = values_of(model())
+    return sum(
+        stored[one.attname] != new[one.attname]
+        for one in model._meta.concrete_fields
+        if not (one.primary_key or one.name in kept or one.attname not in stored or is_set_by_itself(one))
+    )
 
 
 def _readable(rights: ModelRights, values: Values, links: Iterable[str]) -> JSON:
@@ -115,6 +131,8 @@ class Merged:
     values: dict[str, Pair] = field(default_factory=dict)
     #: By inline and key: what was done to the row, and its values.
     rows: dict[tuple[str, str], tuple[str, dict[str, Pair]]] = field(default_factory=dict)
+    #: Of deleted rows: how many of their values are not kept.
+    lost: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, operation: str, kept: str) -> None:
         """Add what a later change did."""
@@ -126,6 +144,7 @@ class Merged:
             place = row["inline"], row["pk"]
             change, values = self.rows.pop(place, ("", {}))
             _add(values, row["values"])
+            self.lost[place] = row.get("lost", 0)
             became = _becomes(change, row["change"])
             if became:
                 self.rows[place] = became, values

@@ -138,7 +138,7 @@ class ProposedUndo(Proposed):
         return [kept for one in self.parts_of for kept in one.kept]
 
 
-_NOT_UNDONE = "Mail, what triggers did, and keys of rows that are made again are not undone."
+_NOT_UNDONE = "Mail, what triggers did, times that saving sets, and keys of rows that are made again are not undone."
 
 
 def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:

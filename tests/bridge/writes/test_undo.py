@@ -139,6 +139,22 @@ def test_rows_of_inlines_are_added_changed_and_made_again(root: Writer, declared
     assert Disruption.objects.filter(pk=kept.pk).exists() and flight()[0] == "note 0"
 
 
+def test_values_that_a_row_of_an_inline_comes_back_without_are_counted(
+    root: Writer, declared: Declared, users: Users
+) -> None:
+    """The form has no note, which agents read, and they do not read who reported it."""
+    inline = type("Inline", (admin.TabularInline,), {"model": Disruption, "fields": ["kind", "severity"]})
+    declared.admin(Flight, type("Admin", (admin.ModelAdmin,), {"fields": ["notes"], "inlines": [inline]}))
+    gone = Disruption.objects.create(flight_id=1, kind="weather", note="a cow", reported_by=users.admin)
+    rows = {"disruptions": [{"pk": str(gone.pk), "delete": True}]}
+    waits = root.confirmed("update_record", model=FLIGHT, id="1", values={}, rows=rows)
+    Browser(root.user).apply(waits["change"])
+
+    notes = root.ask("undo_change", change=waits["change"])["notes"]
+
+    assert f"disruptions {gone.pk} comes back without 2 of its values, which the form lacks." in notes
+
+
 def test_an_undo_can_be_undone(root: Writer) -> None:
     key = update(root, notes="fog")
     again = undo(root, change=key)["change"]
