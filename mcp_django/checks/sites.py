@@ -8,8 +8,11 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import AdminSite
+from django.contrib.auth import get_permission_codename
 from django.core.checks import CheckMessage, Error, Warning
 
+from mcp_django.bridge.changes.approvals import declared_approvals
+from mcp_django.bridge.declared.consent import GROUP
 from mcp_django.bridge.declared.secrets import is_ours
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
@@ -39,6 +42,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_tasks(site)
     yield from _check_resources(site)
     yield from _check_schemas(site)
+    yield from _check_approvals(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, ActingTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
@@ -50,6 +54,24 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
                     yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
                 else:
                     yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
+
+
+def _check_approvals(site: MCPSite) -> Iterator[CheckMessage]:
+    known = {
+        f"{model._meta.app_label}.{codename}"
+        for model in apps.get_models()
+        for codename in (
+            *(get_permission_codename(verb, model._meta) for verb in model._meta.default_permissions),
+            *(codename for codename, _ in model._meta.permissions),
+        )
+    }
+    for where, rule in declared_approvals(site):
+        if isinstance(rule.by, str) and rule.by and not rule.by.startswith(GROUP) and rule.by not in known:
+            yield Warning(
+                f"People with the permission {rule.by!r} must approve {where}, and no model declares it.",
+                hint="Correct its name, or name it in Meta.permissions of a model. Until then nobody may approve.",
+                id="mcp_django.W030",
+            )
 
 
 #: Keywords of alternatives, which some providers of models refuse at the top of a tool's schema.

@@ -22,6 +22,7 @@ from mcp_django.access import lending
 from mcp_django.bridge.changes import approvals, change_rows, outcomes
 from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.declared.consent import Level
+from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import Change, Decision, DueRun
 from mcp_django.protocol.names import client_name, printable
@@ -165,10 +166,16 @@ def _write(user: Any, changes: list[Change]) -> bool:
     with translation.override(settings.LANGUAGE_CODE):
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
-        by = Counter((one.model, printable(one.client_name or client_name(one.token_name))) for one in changes)
+        by = Counter((one.model or one.tool, _agent_of(one)) for one in changes)
         lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
                  for (model, agent), count in by.items()]  # fmt: skip
         # The host is the project's own: that of the request was the agent's to choose.
-        url = outcomes.url_of(from_settings())
-        text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", url or ""]).rstrip() + "\n"
+        url = outcomes.url_of(from_settings()) if get_conf().BASE_URL else None
+        where = url or gettext("They are in the admin, under Changes by agents.")
+        text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
     return bool(EmailMessage(title, text, to=[address]).send())
+
+
+def _agent_of(change: Change) -> str:
+    """Who proposes it: an agent, or a person who undoes something."""
+    return printable(change.client_name or client_name(change.token_name) or change.user_name)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
@@ -58,7 +57,8 @@ T = TypeVar("T")
 Run = Callable[[Exchange, "ChangingTool", Change], T]
 
 _GONE = (
-    "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or reject the change."
+    "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or let the agent's "
+    "user end the change."
 )
 
 
@@ -122,13 +122,7 @@ def approvers(change: Change, most: int) -> list[Any]:
     """People who may approve a change that waits, at most so many. Raises CannotApply and NotWaiting."""
 
     def find(exchange: Exchange, tool: ChangingTool, change: Change) -> list[Any]:
-        proposed = applying.propose_waiting(exchange, tool, change)
-        may = (
-            one
-            for one in approvals.candidates(change)
-            if not approvals.why_not(approvals.rights_of(exchange.request, one, exchange.site), change, proposed)
-        )
-        return list(islice(may, most))
+        return approvals.approvers(exchange, change, applying.propose_waiting(exchange, tool, change), most)
 
     return in_its_call(change, find)
 

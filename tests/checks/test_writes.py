@@ -32,7 +32,19 @@ def test_e025_an_unknown_operation_or_consent_and_e026_an_unknown_kind_of_previe
         declared.model(Airline, consent={"update": good})
         assert of("E025") == []
         declared.close()
-    wrong = ("aks", None, Approval(count=0), Approval(by="captain"), Approval(when="total > 5"), Approval(count="2"))  # type: ignore[arg-type]
+    declared.model(Airline, consent="approve")
+    [message] = of("E025")
+    assert message.hint == 'Write it as consent = {"update": "approve"}.'
+    declared.close()
+    wrong = (
+        "aks",
+        None,
+        Approval(count=0),
+        Approval(by="captain"),
+        Approval(by="group: "),
+        Approval(when="total > 5"),
+        Approval(count="2"),
+    )  # type: ignore[arg-type]
     for consent in ({"publish": "ask"}, *({"update": one} for one in wrong)):
         declared.model(Airline, consent=consent)
         [message] = of("E025")
@@ -54,6 +66,18 @@ def test_w024_writable_without_a_model_admin(declared: Declared) -> None:
     [message] = of("W024")
 
     assert message.msg == "TagMCP says that shop.tag may be written, but it has no ModelAdmin to write through."
+
+
+def test_w030_an_approval_by_people_with_a_permission_that_no_model_declares(declared: Declared) -> None:
+    for by in ("flights.change_flight", "mcp_django.approve_change", "group:captains", ""):
+        declared.model(Airline, consent={"update": Approval(by=by)})
+        assert of("W030") == []
+        declared.close()
+    declared.model(Airline, consent={"update": Approval(by="flights.chnge_flight")})
+
+    [message] = of("W030")
+
+    assert message.msg.startswith("People with the permission 'flights.chnge_flight' must approve flights.airline")
 
 
 def test_w025_a_view_that_shows_no_form_of_django(declared: Declared) -> None:

@@ -6,7 +6,7 @@ again from the top.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -65,11 +65,15 @@ _MORE = "It needs more consent by now than was given. Nothing was changed. Call 
 def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON, admit: Admit | None = None) -> Proposed:
     """Read the arguments of a call. Raises InvalidQuery and ToolError. ``admit``: see ``ChangingTool.propose``."""
     proposed = tool.propose(exchange, change_rows.without_call(tool, arguments), admit)
-    asks = Tool.objects.filter(site=exchange.site.name, name=tool.name).values_list("asks", flat=True).first()
-    if asks:
-        level = Level.named(asks)
-        proposed.least = APPROVED if level is Level.APPROVE else Needs(level)
+    proposed.least = decided(exchange, [tool.name, *tool.alike])
     return proposed
+
+
+def decided(exchange: Exchange, names: Collection[str]) -> Needs:
+    """What administrators decided that tools need: the strictest of what they decided of any of them."""
+    rows = Tool.objects.filter(site=exchange.site.name, name__in=names).exclude(asks="")
+    level = max(map(Level.named, rows.values_list("asks", flat=True)), default=Level.PREVIEW)
+    return APPROVED if level is Level.APPROVE else Needs(level)
 
 
 # Previews.
@@ -234,7 +238,7 @@ def _is_agreed(exchange: Exchange, proposed: Proposed, lines: Sequence[Line], re
     what is not shown whole.
     """
     question = _question(lines, reason)
-    is_long = len(question) > _MAX_QUESTION or len(proposed.keys) > FEW
+    is_long = len(question) > _MAX_QUESTION or proposed.row_count > FEW
     if is_long or not proposed.asks_client or exchange.principal.is_made_by_another or _is_acted_for(exchange):
         return False
     try:

@@ -7,7 +7,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -30,7 +30,7 @@ from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes import change_rows, effects
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.summaries import OTHERS
-from mcp_django.bridge.declared.consent import GROUP, Level, Needs, name_of
+from mcp_django.bridge.declared.consent import GROUP, Approval, Level, Needs, name_of
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import ToolError
@@ -78,10 +78,21 @@ def _text(by: By) -> str:
 
 def who(change: Change) -> str:
     """Who may approve, in words."""
-    named = ", ".join(one.removeprefix(GROUP) for one in change.needs.get("by", ()))
-    return gettext("staff who may approve changes, by: %(by)s") % {"by": named} if named else gettext(
-        "staff who may approve changes, and write these records"
-    )  # fmt: skip
+    if named := ", ".join(map(_named_by, change.needs.get("by", ()))):
+        return gettext("staff who may approve changes, and whom its rule names: %(by)s") % {"by": named}
+    match change.kind:
+        case Change.Kind.RIGHTS:
+            return gettext("staff who may approve changes, and change access tokens")
+        case Change.Kind.ACTION | Change.Kind.CALL:
+            return gettext("staff who may approve changes, and may do this themselves")
+    return gettext("staff who may approve changes, and write these records")
+
+
+def _named_by(by: str) -> str:
+    """What a rule names, in words: a group, a permission, or a function of the project."""
+    if by.startswith(GROUP):
+        return gettext("the group %(group)s") % {"group": by.removeprefix(GROUP)}
+    return gettext("the permission %(permission)s") % {"permission": by} if "." in by else by
 
 
 def told(change: Change) -> JSON:
@@ -171,13 +182,20 @@ def _stands_behind(user: Any, change: Change) -> bool:
     return mine in behind | {_email(one) for one in _people(change.persons.get("keys", ()))}
 
 
+def is_named(user: Any, change: Change) -> bool:
+    """Whether the permissions and groups name the user that the change was known to need; functions are not asked."""
+    by = (one for one in change.needs.get("by", ()) if "." in one or one.startswith(GROUP))
+    return all(_is_named(one, user, change) for one in by)
+
+
 def _is_named(by: By, user: Any, change: Change) -> bool:
     if not isinstance(by, str):
         return call_hook(lambda: bool(by(user, change)), False, name_of(by))
     if by.startswith(GROUP):
         groups = getattr(user, "groups", None)
         return groups is not None and bool(groups.filter(name=by.removeprefix(GROUP)).exists())
-    return bool(user.has_perm(by))
+    # A permission that does not exist is nobody's, superusers included.
+    return bool(user.has_perm(by)) and not (user.is_superuser and is_unknown(by))
 
 
 def rights_of(request: MCPRequest, user: Any, site: Site) -> Rights:
@@ -197,12 +215,21 @@ def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> 
             "Other people must approve this, and more goes with it than you may see, which nobody could approve "
             "unseen. Nothing was changed. Let a person do it in the admin."
         )
-    asked = (rights_of(exchange.request, one, exchange.site) for one in islice(candidates(change), _MOST_ASKED))
-    if all(why_not(rights, change, proposed) for rights in asked):
+    needed = proposed.needs.count
+    found = len(approvers(exchange, change, proposed, needed))
+    if found < needed:
+        few = f"only {found} of the {needed} people that it takes can" if found else "nobody can"
         raise ToolError(
-            f"Other people must approve this, and nobody can: it takes {who(change)}. Nothing was changed. Tell the "
-            "user to ask an administrator."
+            f"Other people must approve this, and {few}: it takes {who(change)}. Nothing was changed. Tell the user to "
+            "ask an administrator."
         )
+
+
+def approvers(exchange: Exchange, change: Change, proposed: Proposed, most: int) -> list[Any]:
+    """People who may approve the change, at most so many: of the candidates the first ones are asked."""
+    asked = islice(candidates(merged(change, proposed.needs).by), _MOST_ASKED)
+    may = (one for one in asked if not why_not(rights_of(exchange.request, one, exchange.site), change, proposed))
+    return list(islice(may, most))
 
 
 @dataclass(frozen=True)
@@ -225,10 +252,10 @@ def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any)
     return Seen(effects.lines_of(seen), hidden, why)
 
 
-def candidates(change: Change | None = None, by: By = "") -> Iterable[Any]:
+def candidates(by: Iterable[By] = ()) -> Iterable[Any]:
     """Users who may be able to approve: active staff, and where Django's own tables say it, with the permission.
 
-    Where a rule names people ``by`` a permission or a group, those of them.
+    Where rules name people ``by`` permissions or groups, those whom all of them name.
     """
     model = get_user_model()
     people = model._default_manager.order_by("pk")
@@ -239,24 +266,51 @@ def candidates(change: Change | None = None, by: By = "") -> Iterable[Any]:
             continue
         people = people.filter(**{name: True})
     if are_in_tables() and all(isinstance(one, ModelBackend) for one in get_backends()):
-        group = by.removeprefix(GROUP) if isinstance(by, str) and by.startswith(GROUP) else ""
-        people = people.filter(groups__name=group) if group else people
-        for permission in (PERMISSION, *([by] if isinstance(by, str) and by and not group else [])):
-            app, _dot, codename = permission.partition(".")
-            with_it = Permission.objects.filter(content_type__app_label=app, codename=codename)
+        for name in (PERMISSION, *(one for one in by if isinstance(one, str) and one)):
+            if name.startswith(GROUP):
+                people = people.filter(groups__name=name.removeprefix(GROUP))
+                continue
+            with_it = _permission(name)
             own, of_groups = Q(user_permissions__in=with_it), Q(groups__permissions__in=with_it)
             people = people.filter(Q(is_superuser=True) | own | of_groups).distinct()
     return people.iterator(chunk_size=_MOST_ASKED)
 
 
+def _permission(name: str) -> QuerySet[Permission]:
+    app, _dot, codename = name.partition(".")
+    return Permission.objects.filter(content_type__app_label=app, codename=codename)
+
+
+def is_unknown(by: By) -> bool:
+    """Whether a rule names a permission that Django's tables do not have: superusers alone would have it."""
+    is_permission = isinstance(by, str) and bool(by) and not by.startswith(GROUP)
+    return is_permission and are_in_tables() and not _permission(str(by)).exists()
+
+
 def number_named(by: By, most: int) -> int:
     """How many people may approve whom a rule names, up to ``most``. A function is not asked: it needs a change."""
+    if is_unknown(by):
+        return 0
     named = (
         True
-        for one in islice(candidates(by=by), _MOST_ASKED)
+        for one in islice(candidates([by]), _MOST_ASKED)
         if one.has_perm(PERMISSION) and (not by or not isinstance(by, str) or _is_named(by, one, Change()))
     )
     return sum(islice(named, most))
+
+
+def declared_approvals(site: Site) -> Iterator[tuple[str, Approval]]:
+    """Each tool, and operation on a model, that other people must approve by its declaration."""
+    consents: list[tuple[str, Any]] = [(name, getattr(one, "consent", "")) for name, one in site.tools.items()]
+    for label, model_mcp in site.models.items():
+        # A check says what is wrong with anything else.
+        of_model = model_mcp.consent if isinstance(model_mcp.consent, Mapping) else {}
+        consents += [(f"{label} {operation}", consent) for operation, consent in of_model.items()]
+    for where, consent in consents:
+        if isinstance(consent, Approval):
+            yield where, consent
+        elif consent == "approve":
+            yield where, Approval()
 
 
 # Votes.

@@ -86,7 +86,8 @@ def is_consent(value: Any) -> bool:
     if not isinstance(value, Approval):
         return str(value).upper() in Level.__members__
     by: Any = value.by
-    is_named = callable(by) or (isinstance(by, str) and (not by or by.startswith(GROUP) or "." in by))
+    named = by.removeprefix(GROUP).strip() if isinstance(by, str) else ""
+    is_named = callable(by) or by == "" or bool(named and (named != by or "." in by))
     is_counted = isinstance(value.count, int) and value.count >= 1
     is_timed = value.expires is None or (isinstance(value.expires, timedelta) and value.expires > timedelta())
     return is_named and is_counted and is_timed and (value.when is None or callable(value.when))

@@ -9,12 +9,11 @@ import hashlib
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from django.apps import apps
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError, IntegrityError, connections, router, transaction
@@ -36,6 +35,7 @@ from mcp_django.bridge.tools.history import History
 from mcp_django.bridge.tools.results import structured_result, text_block, text_result
 from mcp_django.bridge.tools.row_texts import RowTexts
 from mcp_django.core.compat.connections import is_nested_durable
+from mcp_django.core.db.rolling_back import written_databases
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError
 from mcp_django.exchange.passing_session import passing_session
@@ -232,7 +232,7 @@ class ActingTool(BaseTool):
             with ExitStack() as transactions:
                 # The database of the action commits last.
                 # What pages before the last one write is rolled back, in whichever database it is.
-                others = _databases() if proposed.pages or proposed.is_trial else ()
+                others = written_databases() if proposed.pages or proposed.is_trial else ()
                 for name in dict.fromkeys([alias, *others, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 # Called before whatever the project wants to do after the commit, which may fail.
@@ -302,8 +302,3 @@ def _detail_of(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(error.messages)
     return refused_by_database(error) if isinstance(error, IntegrityError | DataError) else "You may not do this."
-
-
-def _databases() -> Iterator[str]:
-    """The databases to which models are written."""
-    return (router.db_for_write(model) for model in apps.get_models())

@@ -19,6 +19,7 @@ from mcp_django.bridge.declared.consent import Considered, Needs, needs_of
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.signatures import call_handler
 from mcp_django.bridge.tools.results import done_result
+from mcp_django.core.db.rolling_back import rolled_back
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -65,7 +66,10 @@ class ProposedCall(Proposed):
         """What its preview says now: if that differs by the time at which the call is made, nothing is run."""
         if self.tool.preview is None:
             return {name: _plain(value) for name, value in self.arguments.items()}
-        shown = call_handler(self.tool.preview, self.exchange.request, self.values, name=self.tool.name, on_loop=False)
+        with rolled_back():
+            shown = call_handler(
+                self.tool.preview, self.exchange.request, self.values, name=self.tool.name, on_loop=False
+            )
         if not isinstance(shown, Mapping):
             raise TypeError(f"The preview of the tool {self.tool.name} must return a dict, and not {shown!r:.100}")
         return {str(name): _plain(value) for name, value in shown.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin import ModelAdmin
@@ -30,7 +30,15 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
             id="mcp_django.E024",
         )
         return
-    for operation, consent in model_mcp.consent.items():
+    declared: Any = model_mcp.consent
+    if not isinstance(declared, Mapping):
+        yield Error(
+            f"{name}.consent is {declared!r}, which says nothing about operations.",
+            hint='Write it as consent = {"update": "approve"}.',
+            id="mcp_django.E025",
+        )
+        return
+    for operation, consent in declared.items():
         if operation not in OPERATIONS or not is_consent(consent):
             yield Error(
                 f"{name}.consent has {operation!r}: {consent!r}.",

@@ -89,7 +89,11 @@ class Inverse:
     def _add_new(self, one: Merged, of_row: ModelRights, row: Any) -> None:
         now = _now(of_row, row)
         moved = [name for name, value in now.items() if _is_moved(one.values, name, value, self._key_of(one.model))]
-        if moved or (one.stored and one.stored != states.digest_of(of_row, row.pk)):
+        is_as_stored = one.stored == states.digest_of(of_row, row.pk)
+        if is_as_stored:
+            # A column that its agent did not read may have been set as the row was made. Links are not in the digest.
+            moved = [name for name in moved if name in of_row.relations]
+        if moved or (one.stored and not is_as_stored):
             self._skip(one, moved[0] if moved else "", _SINCE)
         else:
             self._new.append((one.model, str(row.pk)))

@@ -243,6 +243,8 @@ class ProposedRecords(Proposed):
             found["invalid"] = [_refused(one) for one in refused[:_REFUSED]]
             found["invalid_count"] = len(refused)
         notes = [*self.notes]
+        if self.row_count > FEW:
+            notes.append("What each save sets off, as mail, is not shown.")
         if len(tried) < self.row_count:
             notes.append(f"{self.row_count - len(tried):,} rows are not checked yet: that would take too long.")
         return {**found, "notes": notes}

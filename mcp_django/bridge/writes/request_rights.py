@@ -131,7 +131,7 @@ class RequestRights(WriteTool):
 
     def get_description(self, request: MCPRequest | None) -> str:
         lent = ", ".join(f"{scope} ({hours:g} h)" for scope, hours in get_conf().LENDABLE.items())
-        return f"{self.description} Lent are: {lent}."
+        return f"{self.description} Lent: {lent or 'nothing, as the setting LENDABLE is empty'}."
 
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         if CONFIRM not in arguments:

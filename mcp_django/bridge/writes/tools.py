@@ -186,7 +186,7 @@ class OperationTool(WriteTool):
 
 
 class CreateRecord(OperationTool):
-    name, operation = "create_record", "create"
+    name, operation, alike = "create_record", "create", ("create_records",)
     title = "Create a record"
     description = (
         "Create one record through the admin's form. Without confirm: a preview, with the token to confirm it."
@@ -199,7 +199,7 @@ class CreateRecord(OperationTool):
 
 
 class UpdateRecord(OperationTool):
-    name, operation = "update_record", "update"
+    name, operation, alike = "update_record", "update", ("update_records",)
     title = "Update a record"
     description = "Change fields of one record through the admin's form. Without confirm: a preview, with the token."
     annotations = Annotations()
@@ -230,7 +230,7 @@ class RecordsTool(OperationTool):
 
 
 class UpdateRecords(RecordsTool):
-    name, operation = "update_records", "update"
+    name, operation, alike = "update_records", "update", ("update_record",)
     title = "Update several records"
     description = (
         "Change several records, to the same values or each to its own. Without confirm: a preview, with the token."
@@ -244,7 +244,7 @@ class UpdateRecords(RecordsTool):
 
 
 class CreateRecords(RecordsTool):
-    name, operation = "create_records", "create"
+    name, operation, alike = "create_records", "create", ("create_record",)
     title = "Create several records"
     description = "Create several records, all or none. Without confirm: a preview, with the token."
     annotations = Annotations(destructive=False)

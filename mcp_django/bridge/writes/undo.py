@@ -18,16 +18,17 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from mcp_django.bridge.changes import approvals, change_rows
+from mcp_django.bridge.changes.applying import decided
 from mcp_django.bridge.changes.outcomes import can_be_undone, why_not_undone
 from mcp_django.bridge.changes.proposed import LINEAGE, Proposed
 from mcp_django.bridge.changes.tenants import tenant_of
-from mcp_django.bridge.declared.consent import APPROVED, GROUP, Level, Needs
+from mcp_django.bridge.declared.consent import GROUP, Needs
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.writes import kept_rows
 from mcp_django.bridge.writes.inverse import Inverse
 from mcp_django.exceptions import ToolError, field_error
-from mcp_django.models import Change, ChangedRow, Tool
+from mcp_django.models import Change, ChangedRow
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.effects import Effect
@@ -64,6 +65,8 @@ class ProposedUndo(Proposed):
         labels = {one.label for one in self.parts_of}
         self.label = labels.pop() if len(labels) == 1 else ""
         self.using = self.parts_of[0].using
+        operations = {one.operation for one in self.parts_of}
+        self.operation = operations.pop() if len(operations) == 1 else ""
         self.by = "by this person" if LINEAGE in self.arguments else ""
 
     @property
@@ -159,18 +162,10 @@ def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:
     levels = map(_needed, changes)
     asked = reduce(or_, levels, Needs())
     for part in parts:
-        part.least = _asked(exchange, part.operation)
+        part.least = decided(exchange, [f"{part.operation}_record", f"{part.operation}_records"])
     return ProposedUndo(
         exchange, arguments, [one.pk for one in changes], asked, parts, inverse.skipped, [*notes, *inverse.notes]
     )
-
-
-def _asked(exchange: Exchange, operation: str) -> Needs:
-    """What administrators decided that the tools need which do the same."""
-    names = [f"{operation}_record", f"{operation}_records"]
-    rows = Tool.objects.filter(site=exchange.site.name, name__in=names).exclude(asks="")
-    level = max(map(Level.named, rows.values_list("asks", flat=True)), default=Level.PREVIEW)
-    return APPROVED if level is Level.APPROVE else Needs(level)
 
 
 def _needed(change: Change) -> Needs:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.http import HttpRequest
 from django.utils.text import capfirst
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 
 from mcp_django.audit.lines import safe_key
 from mcp_django.bridge.changes import approvals, change_rows, outcomes, row_names, summaries
@@ -61,6 +61,13 @@ class ChangeWords:
 
     def of(self, change: Change) -> Told:
         """The change in words; by its keys alone for somebody who may not read of it, or of none of its rows."""
+        told = self._of(change)
+        if change.kind != Change.Kind.UNDO:
+            return told
+        undo = gettext("Undo: %(what)s")
+        return Told(undo % {"what": told.text}, undo % {"what": told.title})
+
+    def _of(self, change: Change) -> Told:
         lines = self._lines.get(change.pk, [])
         rows = _rows_of(line for line in lines if line.model)
         names = [self._name(change, row[0]) for row in rows[:_MOST_NAMED]]

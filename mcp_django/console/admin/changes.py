@@ -59,8 +59,8 @@ class ChangeAdmin(FilteredAdmin):
         inbox.ShownFilter, inbox.AlikeFilter, "state", "operation", "created_at", "model",
         ("user_name", inbox.NamesFilter), ("client_name", inbox.NamesFilter),
     ]  # fmt: skip
-    search_fields = ["=key", "user_name", "reason"]
-    search_help_text = _("The number of a change, as the history of a record names it, a user or a reason.")
+    search_fields = ["^key", "user_name", "token_name", "reason"]
+    search_help_text = _("The beginning of the number of a change, a user, a token or a reason.")
     ordering = ["-created_at", "-pk"]
     actions = ["approve_several", "reject_several"]
     show_full_result_count = False
@@ -153,6 +153,9 @@ class ChangeAdmin(FilteredAdmin):
     def agent(self, change: Change) -> str:
         # An OAuth client chooses what its tokens are named, and a user the names of theirs.
         named = change.client_name or client_name(change.token_name)
+        if not named:
+            # A person who undoes something.
+            return printable(change.user_name)
         return printable(gettext("%(agent)s of %(user)s") % {"agent": named, "user": change.user_name})
 
     @admin.display(description=_("together"))
@@ -270,9 +273,10 @@ class ChangeAdmin(FilteredAdmin):
         words = ChangeWords(request, [change])
         shown = {"title": _("Change by an agent"), "subtitle": words.of(change).title}
         shown |= deciding.shown(request, change, page)
-        shown["can_undo"] = undoing.can_be_undone(change)
+        shown["can_undo"], shown["is_open"] = undoing.can_be_undone(change), outcomes.waits(change)
         if shown.get("waits"):
-            shown |= {"votes": approvals.votes_by_change([change])[change.pk], "left": _left(change)}
+            shown |= {"votes": _marked(change, shown), "left": _left(change)}
+            shown["rules"] = printable(", ".join(change.needs.get("rules", ())))
             shown |= {"alike": len(inbox.of_agent(request, change)) - 1}
         elif not outcomes.waits(change):
             rows = words.rows_of(change)
@@ -305,11 +309,15 @@ class ChangeAdmin(FilteredAdmin):
             shown = undoing.context(found, int(page) if page.isdecimal() else 1)
             return self.page(request, "change/undo", **about, **shown)
         deciding.tell(request, [undoing.make(found, request.POST.get("digest", ""))])
-        return HttpResponseRedirect(self.page_url("change", change.pk))
+        # One that waits for others is found by its page alone.
+        waits = Change.objects.filter(pk=found.change.pk, state=Change.State.WAITING).exists()
+        return HttpResponseRedirect(self.page_url("change", found.change.pk if waits else change.pk))
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
-        left_out = set() if obj is None or is_own(request, obj) else {"said"}
-        if left_out and not super().has_view_permission(request):
+        is_others = obj is not None and not is_own(request, obj)
+        has_decided = obj is not None and obj.decisions.filter(user=request.user.pk).exists()
+        left_out = {"said"} if is_others and not has_decided else set()
+        if is_others and not super().has_view_permission(request):
             # It may name what is hidden from this person. While the change waits, it stands beside all of it.
             left_out.add("why")
         # While it waits, who has agreed stands beside how many must agree.
@@ -384,6 +392,14 @@ class ChangeAdmin(FilteredAdmin):
             [decide(request, one, "reject", "", request.POST.get("note", "")) for one in found if one.pk in seen],
         )
         return HttpResponseRedirect(self.page_url("changelist"))
+
+
+def _marked(change: Change, shown: dict[str, Any]) -> list[Any]:
+    """The votes for a change. Those for what is no more do not count, as far as the page knows what is now."""
+    votes: list[Any] = list(approvals.votes_by_change([change])[change.pk])
+    for vote in votes:
+        vote.is_old = bool(shown.get("digest")) and "may_approve" in shown and vote.digest != shown["digest"]
+    return votes
 
 
 def _names_in(change: Change) -> dict[str, str]:

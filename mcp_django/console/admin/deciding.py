@@ -189,6 +189,7 @@ class Outcome:
 _ELSEWHERE = _("Open this page at the host at which the agent works.")
 _OVER = Outcome(messages.WARNING, _("This change does not wait any more."))
 STALE = Outcome(messages.WARNING, _("The records have changed since you opened this page. Look at the change again."))
+_WITHDRAWN = Outcome(messages.SUCCESS, _("The change was withdrawn. Nothing was changed."))
 _REJECTED = Outcome(messages.SUCCESS, _("The change was rejected. Nothing was changed."))
 
 
@@ -212,7 +213,9 @@ def tell(request: HttpRequest, of: Iterable[Outcome]) -> None:
 def _give_up(request: HttpRequest, change: Change, note: str) -> Outcome:
     with acting(request):
         is_given_up = outcomes.waits(change) and approvals.give_up(change, note)
-    return _REJECTED if is_given_up else _OVER
+    if not is_given_up:
+        return _OVER
+    return _WITHDRAWN if approvals.level_of(change) is Level.APPROVE else _REJECTED
 
 
 def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> Outcome:

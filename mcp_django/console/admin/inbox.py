@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -14,10 +14,16 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.bridge.changes import approvals
 from mcp_django.bridge.changes.tenants import BY_HOST
 from mcp_django.bridge.declared.consent import Level
+from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.writes import access
 from mcp_django.console.admin import deciding
 from mcp_django.console.admin.change_words import ChangeWords
+from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import Operation
 
 #: Changes that wait for one person, as far as they are counted.
 _MOST_COUNTED = 100
@@ -29,7 +35,11 @@ _OPEN = (Change.State.WAITING, Change.State.WRITING)
 
 
 def waiting_for(request: HttpRequest) -> list[Change]:
-    """The changes that wait for this person, the oldest first. Whether each may be approved is asked on its page."""
+    """The changes that wait for this person, the oldest first.
+
+    Of those of others, the ones that this person may make in general, and has not approved as they are shown now.
+    Whether each may be approved is asked on its page.
+    """
     kept: list[Change] | None = getattr(request, "_mcp_waiting", None)
     if kept is not None:
         return kept
@@ -39,6 +49,10 @@ def waiting_for(request: HttpRequest) -> list[Change]:
         mine |= NEEDS_OTHERS & deciding.in_tenant(request)
     found = _waiting().filter(mine).order_by("created_at", "pk")[:_MOST_COUNTED]
     waiting = [one for one in found if _waits_for(user, one)]
+    others = [one for one in waiting if approvals.level_of(one) is Level.APPROVE]
+    if others:
+        is_for = _Deciding(request, others).is_for
+        waiting = [one for one in waiting if one not in others or is_for(one)]
     # The list of apps and the page itself both say how many.
     request._mcp_waiting = waiting  # type: ignore[attr-defined]
     return waiting
@@ -54,6 +68,36 @@ def _waits_for(user: Any, change: Change) -> bool:
     if approvals.level_of(change) is not Level.APPROVE:
         return bool(change.user_id == user.pk)
     return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
+
+
+class _Deciding:
+    """What one person may do in general, whatever the records of a change are."""
+
+    def __init__(self, request: HttpRequest, changes: Sequence[Change]) -> None:
+        self._request = request
+        self._votes = approvals.votes_by_change(changes)
+        self._rights: dict[str, Rights] = {}
+        self._may_write: dict[tuple[str, str, str], bool] = {}
+
+    def is_for(self, change: Change) -> bool:
+        """Whether a change of somebody else's agent waits for the person."""
+        votes = self._votes[change.pk]
+        mine = [one.digest for one in votes if one.user_id == self._request.user.pk]
+        # Another digest than that of the last vote was for other records.
+        has_voted = bool(mine) and mine[-1] == votes[-1].digest
+        return not has_voted and approvals.is_named(self._request.user, change) and self._may_make(change)
+
+    def _may_make(self, change: Change) -> bool:
+        key = change.site, change.model, change.operation
+        if not (change.model and change.operation):
+            return True
+        if key not in self._may_write:
+            if change.site not in self._rights:
+                site = deciding.site_of(change)
+                self._rights[change.site] = approvals.rights_of(from_view(self._request), self._request.user, site)
+            model, operation = self._rights[change.site].of_label(change.model), cast("Operation", change.operation)
+            self._may_write[key] = model is not None and access.may_write(model, operation)
+        return self._may_write[key]
 
 
 def number_elsewhere(request: HttpRequest) -> int:

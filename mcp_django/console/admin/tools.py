@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
@@ -127,7 +128,7 @@ class ToolAdmin(OverrideAdmin):
     """Overrides of tools. We make their rows, so people can add and delete none but those of saved queries."""
 
     list_display = ["name", "enabled"]
-    list_filter = [KindFilter, "enabled", "site"]
+    list_filter = [KindFilter, "enabled", "asks", "site"]
     list_per_page = 200
     show_facets = admin.ShowFacets.NEVER
     search_fields = ["name", "description"]
@@ -299,7 +300,9 @@ class ToolAdmin(OverrideAdmin):
     def declared_consent(self, row: Tool) -> str:
         tool = tool_of(row)
         if isinstance(tool, WriteTool):
-            return str(_("that of each model"))
+            return gettext(
+                "that of each model; what is chosen here, and on the page of %(alike)s, holds for both"
+            ) % {"alike": ", ".join(tool.alike)} if tool.alike else gettext("that of each model")  # fmt: skip
         return described(getattr(tool, "consent", "preview"))
 
     @admin.display(description=_("needs"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext, ngettext
 
 from mcp_django.bridge.changes import approvals
-from mcp_django.bridge.declared.consent import GROUP, Approval, By
+from mcp_django.bridge.declared.consent import GROUP, By
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
@@ -44,21 +43,10 @@ def unmet(site: MCPSite) -> list[Unmet]:
     """
     numbers: dict[tuple[By, int], int] = {}
     found = []
-    for where, rule in sorted(_declared(site), key=lambda one: one[0]):
+    for where, rule in sorted(approvals.declared_approvals(site), key=lambda one: one[0]):
         asked = rule.by, rule.count
         if asked not in numbers:
             numbers[asked] = approvals.number_named(*asked)
         if numbers[asked] < rule.count:
             found.append(Unmet(where, *asked, numbers[asked]))
     return found
-
-
-def _declared(site: MCPSite) -> Iterator[tuple[str, Approval]]:
-    consents: list[tuple[str, Any]] = [(name, getattr(one, "consent", "")) for name, one in site.tools.items()]
-    for label, model_mcp in site.models.items():
-        consents += [(f"{label} {operation}", consent) for operation, consent in model_mcp.consent.items()]
-    for where, consent in consents:
-        if isinstance(consent, Approval):
-            yield where, consent
-        elif consent == "approve":
-            yield where, Approval()

@@ -15,6 +15,7 @@ from django.urls import reverse
 from pydantic_core import from_json
 
 from demo_project.flights.models import Flight
+from mcp_django import Approval
 from mcp_django.console.admin import inbox
 from mcp_django.models import Change, Decision
 from tests.bridge.writes.approving import APPROVER, FLIGHT, digest_for, notes_of, propose, staff, text_of
@@ -74,6 +75,35 @@ def test_the_list_says_what_each_change_waits_for(key: str, bob: User, users: Us
         assert "waits: 1 person must approve · 0 have agreed" in text_of(
             Browser(who).client.get("/admin/mcp_django/change/")
         )
+
+
+def test_a_vote_for_other_records_than_now_is_said_to_count_no_more(
+    flights: Any, declared: Declared, bob: User, ops: Writer
+) -> None:
+    declared.model(Flight, consent={"update": Approval(count=2, when=lambda change: True)})
+    carla, key = staff("carla"), propose(ops)
+    approve(bob, key)
+    marks = ["it counts no more" in text_of(Browser(carla).page(key))]
+    Flight.objects.filter(pk=1).update(notes="rain")
+
+    page = text_of(Browser(carla).page(key))
+
+    assert [*marks, "it counts no more" in page] == [False, True] and "The rule that says so" in page
+
+
+def test_a_comment_is_read_by_whoever_wrote_it_also_later(key: str, bob: User, users: Users) -> None:
+    Browser(bob).reject(key, "not in fog")
+    other = make_staff("auditor", "mcp_django.view_change")
+
+    assert "not in fog" in text_of(Browser(bob).page(key)) and "not in fog" not in text_of(Browser(other).page(key))
+
+
+def test_withdrawing_is_called_so(key: str, users: Users) -> None:
+    own = Browser(users.ops)
+
+    assert "Why not" not in text_of(own.page(key)) and own.reject(key) == [
+        "The change was withdrawn. Nothing was changed."
+    ]
 
 
 def test_who_decided_stands_on_the_page_without_what_they_said(key: str, bob: User, users: Users) -> None:

@@ -18,7 +18,7 @@ from mcp_django.bridge.changes import approvals
 from mcp_django.bridge.declared.consent import Level, Needs, needs_of
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.principals import Principal
-from mcp_django.models import Change, Decision
+from mcp_django.models import Change, Decision, Tool
 from tests.bridge.writes.approving import APPROVER, FLIGHT, digest_for, notes_of, propose, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said, state_of
 from tests.bridge.writes.conftest import Writer
@@ -141,6 +141,56 @@ def test_where_nobody_could_approve_it_is_refused_at_once(approved: None, ops: W
     )  # fmt: skip
 
     assert "nobody can: it takes" in refusal and not Change.objects.exists()
+
+
+def refused_proposal(writer: Writer, **values: str) -> str:
+    arguments: Any = {"model": FLIGHT, "id": "1", "values": values}
+    return writer.refused("update_record", **arguments, confirm=writer.ask("update_record", **arguments)["confirm"])
+
+
+def test_where_too_few_people_could_approve_it_is_refused_too(
+    flights: Any, declared: Declared, bob: User, ops: Writer, users: Users
+) -> None:
+    captain = staff("captain")
+    captain.groups.add(Group.objects.create(name="captains"))
+    declared.model(Flight, consent={"update": Approval(by="group:captains", count=2)})
+
+    told = refused_proposal(ops, notes="fog")
+
+    assert "only 1 of the 2 people that it takes can" in told and "the group captains" in told
+    bob.groups.add(Group.objects.get(name="captains"))
+    assert propose(ops)
+
+
+def test_people_of_a_group_are_found_among_any_number_of_others(
+    flights: Any, declared: Declared, ops: Writer, users: Users
+) -> None:
+    crowd = [User(username=f"boss {number}", is_staff=True, is_superuser=True) for number in range(201)]
+    User.objects.bulk_create(crowd)
+    captain = staff("captain")
+    captain.groups.add(Group.objects.create(name="captains"))
+    declared.model(Flight, consent={"update": Approval(by="group:captains")})
+
+    assert approve(captain, propose(ops)) == ["The change was made."]
+
+
+def test_a_permission_that_does_not_exist_is_nobodys(
+    flights: Any, declared: Declared, ops: Writer, users: Users
+) -> None:
+    consent: Any = {"update": Approval(by="flights.aprove_flight")}
+    declared.model(Flight, consent=consent)
+
+    assert "nobody can" in refused_proposal(ops, notes="fog")
+
+
+@pytest.mark.parametrize("decided", ["update_record", "update_records"])
+def test_what_a_tool_asks_its_twin_asks_too(flights: Any, bob: User, ops: Writer, decided: str) -> None:
+    Tool.objects.filter(name=decided).update(asks="approve")
+
+    one = ops.confirmed("update_record", model=FLIGHT, id="1", values={"notes": "fog"})
+    many = ops.confirmed("update_records", model=FLIGHT, ids=["1", "4"], values={"notes": "rain"})
+
+    assert [told["status"] for told in (one, many)] == ["pending", "pending"]
 
 
 def test_a_change_of_rights_always_needs_others(users: Users, declared: Declared, root: Writer) -> None:

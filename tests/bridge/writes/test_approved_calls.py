@@ -96,6 +96,23 @@ def statuses() -> list[str]:
 # Functions.
 
 
+def test_what_a_preview_writes_is_taken_back(flights: Any, declared: Declared, bob: User, root: Writer) -> None:
+    def note(request: MCPRequest, flight: Flight) -> str:
+        """Note it."""
+        return "noted"
+
+    def look(request: MCPRequest, flight: Flight) -> dict[str, int]:
+        return {"written": Flight.objects.update(notes="by its preview")}
+
+    declared.tool(note, consent="approve", preview=look, permission=CHANGE)
+    before = set(Flight.objects.values_list("notes", flat=True))
+
+    key = root.confirmed("note", flight=1)["change"]
+
+    assert approve(bob, key) == ["The change was made."]
+    assert set(Flight.objects.values_list("notes", flat=True)) == before
+
+
 @pytest.mark.every_database
 def test_a_function_runs_once_others_have_approved_what_its_preview_says(refunds: Any, bob: User, root: Writer) -> None:
     waits = refund(root)

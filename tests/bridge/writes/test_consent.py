@@ -182,6 +182,17 @@ def test_what_does_not_fit_into_a_question_is_not_asked_and_waits_for_the_page_t
     assert "n" * 1_900 in page and "1" * 300 in page and "99999" in page
 
 
+def test_many_new_rows_wait_for_the_page_too(asker: Peer, declared: Declared) -> None:
+    rows = [{"carrier": f"Z{chr(65 + number)}", "name": "New"} for number in range(21)]
+    arguments: dict[str, Any] = {"model": "flights.airline", "rows": rows}
+    shown = previewed(asker, MODERN, "create_records", **arguments)
+
+    told = call(asker, "create_records", MODERN, accept(), **shown)
+
+    assert questions(told) == [] and answer_of(told)["status"] == "pending"
+    assert not Airline.objects.filter(name="New").exists()
+
+
 def test_hiding_a_deletion_and_an_amount_behind_thirty_harmless_rows(
     asker: Peer, users: Users, declared: Declared
 ) -> None:

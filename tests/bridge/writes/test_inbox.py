@@ -339,3 +339,39 @@ def test_a_name_that_tells_a_column_which_an_approver_may_not_read_is_not_kept_f
     policy.fields["bob"] = ["number"]
 
     assert lines(bob) == ["change flights.flight 1"] and "1000" not in text_of(Browser(bob).page(key))
+
+
+# What waits for whom.
+
+
+def test_what_somebody_may_not_make_or_has_approved_waits_for_others(ops: Writer) -> None:
+    only, bob = staff("only", "mcp_django.approve_change"), staff("bob")
+    staff("carla")
+    key = propose(ops)
+    needs = {**Change.objects.get(pk=key).needs, "count": 2}
+    Change.objects.filter(pk=key).update(needs=needs)
+
+    def counted(who: User) -> bool:
+        page = text_of(Browser(who).client.get(LIST))
+        return "1 waits for you" in page and "Changes by agents (1)" in unescape(page)
+
+    assert [counted(one) for one in (only, bob)] == [False, True]
+    approve(bob, key)
+    assert not counted(bob)
+    carla = User.objects.get(username="carla")
+    assert counted(carla)
+    Change.objects.filter(pk=key).update(needs={**needs, "by": ["group:captains"]})
+    assert not counted(carla)
+
+
+def test_an_undo_says_so_and_what_it_does(root: Writer, users: Users) -> None:
+    bob, agent = staff("bob"), users.admin
+    key = propose(root)
+    approve(bob, key)
+    undo = root.confirmed("undo_change", change=key)["change"]
+
+    page = unescape(text_of(Browser(bob).page(undo)))
+
+    assert lines(bob)[0].startswith("Undo: Flight") and "notes fog → note 0" in lines(bob)[0]
+    assert "Undo: Flight" in page and "What it would change now" in page
+    assert "What it has changed" not in unescape(text_of(Browser(agent).page(undo)))

@@ -109,6 +109,16 @@ def test_a_new_record_is_deleted_once_its_user_agrees(root: Writer) -> None:
     assert not Airline.objects.filter(carrier="Q1").exists()
 
 
+def test_a_person_undoes_a_new_record_in_which_code_has_set_what_its_agent_does_not_read(
+    ops: Writer, users: Users, declared: Declared
+) -> None:
+    """The admin writes down who has reported a disruption."""
+    values = {"flight": "1", "kind": "weather", "severity": "minor"}
+    key = ops.confirmed("create_record", model="flights.disruption", values=values)["change"]
+
+    assert Undoing(users.admin).undo(key) == ["It was undone."] and not Disruption.objects.exists()
+
+
 def test_a_new_record_that_somebody_has_changed_since_stays(root: Writer) -> None:
     key = root.confirmed("create_record", model="flights.airline", values={"carrier": "Q1", "name": "One"})["change"]
     Airline.objects.filter(carrier="Q1").update(name="Two")
