@@ -242,7 +242,7 @@ def test_12_who_lost_the_right_between_page_and_vote(kind: Kind, waits: str, bob
 @two
 @pytest.mark.parametrize("right", ["change_flight", "approve_change", "is_active", "is_staff"])
 def test_13_who_lost_the_right_between_vote_and_run(kind: Kind, agent: Writer, bob: User, right: str) -> None:
-    key, eve, zoe = kind.propose(agent), staff("eve"), staff("zoe")
+    eve, zoe, key = staff("eve"), staff("zoe"), kind.propose(agent)
     approve(bob, key)
     if right.startswith("is_"):
         User.objects.filter(pk=bob.pk).update(**{right: False})
@@ -265,7 +265,7 @@ def test_14_for_another_digest(kind: Kind, waits: str, bob: User) -> None:
 
 @two
 def test_14_a_vote_for_what_was_shown_before(kind: Kind, agent: Writer, bob: User) -> None:
-    key, eve = kind.propose(agent), staff("eve")
+    eve, key = staff("eve"), kind.propose(agent)
     approve(bob, key)
     move()
 
@@ -275,7 +275,7 @@ def test_14_a_vote_for_what_was_shown_before(kind: Kind, agent: Writer, bob: Use
 
 @two
 def test_15_twice(kind: Kind, agent: Writer, bob: User) -> None:
-    key, eve = kind.propose(agent), staff("eve")
+    eve, key = staff("eve"), kind.propose(agent)
 
     assert [approve(bob, key) for _ in range(3)] == [
         ["Your approval was recorded. 2 people must approve · 1 has agreed."]
