@@ -29,6 +29,10 @@ class _ReadOnlyAdmin(ActingAdmin):
         # The permission is for the actions; a page has nothing to save.
         return obj is None and super().has_change_permission(request)
 
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        # Deleting is allowed away from the own page, and would show it to people who may not open it.
+        return super().has_module_permission(request) and self.has_view_or_change_permission(request)
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # Nobody deletes them here. They go with their user: without this, Django would refuse to delete the user.
         return not self.is_own_page(request)

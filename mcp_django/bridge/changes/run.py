@@ -22,6 +22,7 @@ from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL
+from mcp_django.bridge.declared.consent import being_made
 from mcp_django.core.compat.connections import can_lock_rows, can_skip_locked
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
@@ -65,13 +66,20 @@ class Run:
     def write(self) -> JSON:
         """Make the change. Raises ToolError, InvalidQuery and what the project raises."""
         try:
-            return self._write() if self._change.using else self._call()
+            return self._make()
         except BaseException as error:
             answer = self._settled(error)
             if answer is None or not isinstance(error, Exception):
                 raise
             logger.exception("A change is %s, and what should happen afterwards has failed", answer["status"])
             return answer
+
+    def _make(self) -> JSON:
+        token = being_made.set(self._change.pk)
+        try:
+            return self._write() if self._change.using else self._call()
+        finally:
+            being_made.reset(token)
 
     def _write(self) -> JSON:
         """Write it in one transaction of the database of its rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
@@ -29,6 +30,10 @@ class Level(IntEnum):
         return cls.__members__.get(str(name).upper(), cls.APPROVE)
 
 
+#: The key of the change that is being made: its transaction begins by marking it as applied.
+being_made: ContextVar[str] = ContextVar("mcp_django.being_made", default="")
+
+
 @dataclass(frozen=True, slots=True)
 class Considered:
     """A change of one row, as a rule sees it. Values are those of all columns that the agent may read, by name."""
@@ -46,13 +51,14 @@ class Considered:
     lineage: str
 
     def recent(self, hours: float) -> int:
-        """How many changes of any model this credential has made in so many hours."""
+        """How many other changes of any model this credential has made in so many hours."""
         from django.utils import timezone
 
         from mcp_django.models import Change
 
         since = timezone.now() - timedelta(hours=hours)
-        return Change.objects.filter(line=self.lineage, state=Change.State.APPLIED, decided_at__gt=since).count()
+        made = Change.objects.filter(line=self.lineage, state=Change.State.APPLIED, decided_at__gt=since)
+        return made.exclude(pk=being_made.get()).count()
 
 
 #: Before the name of a group.

@@ -50,20 +50,18 @@ _ROWS = open_object(
 _IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 1_000}
 _FILTER = open_object("Instead: as in find_records.")
 _EACH: JSON = {
-    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
     "description": 'Instead: [{"id": .., field: value}].',
 }  # fmt: skip
 _NEW_ROWS: JSON = {
-    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
     "description": "[{field: value}]",
 }  # fmt: skip
 _CSV: JSON = {
     "type": "string",
-    "description": "Instead: upload://.. of CSV, whose first line names the fields.",
+    "description": "Instead: upload://.. of CSV, its first line names fields.",
 }
-_ON_ERROR: JSON = {
-    "type": "string", "enum": ["stop", "skip"], "description": "If a row is refused.",
-}  # fmt: skip
+_ON_ERROR: JSON = {"type": "string", "enum": ["stop", "skip"]}
 CONFIRM_SCHEMA: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 
@@ -232,9 +230,7 @@ class RecordsTool(OperationTool):
 class UpdateRecords(RecordsTool):
     name, operation, alike = "update_records", "update", ("update_record",)
     title = "Update several records"
-    description = (
-        "Change several records, to the same values or each to its own. Without confirm: a preview, with the token."
-    )
+    description = "Change several records, to the same values or each to its own. Without confirm: a preview."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
@@ -246,7 +242,7 @@ class UpdateRecords(RecordsTool):
 class CreateRecords(RecordsTool):
     name, operation, alike = "create_records", "create", ("create_record",)
     title = "Create several records"
-    description = "Create several records, all or none. Without confirm: a preview, with the token."
+    description = "Create several records, all or none. Without confirm: a preview."
     annotations = Annotations(destructive=False)
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR,

@@ -102,6 +102,72 @@ def test_a_rule_that_says_yes_only_when_the_change_is_made_stops_it(
     assert notes_of() == "note 0"
 
 
+def test_a_large_change_in_small_steps_is_noticed(
+    flights: Any, declared: Declared, bob: User, root: Writer, users: Users
+) -> None:
+    """A hundred miles are added again and again; another credential has steps of its own."""
+
+    def is_much(considered: Any) -> bool:
+        more = (considered.after["distance"] or 0) - (considered.before["distance"] or 0)
+        return more > 500 or considered.recent(1) >= 3
+
+    declared.model(Flight, consent={"update": Approval(when=is_much)})
+
+    def lengthen(writer: Writer) -> str:
+        distance = Flight.objects.get(pk=1).distance + 100
+        told = writer.confirmed("update_record", model=FLIGHT, id="1", values={"distance": distance})
+        return str(told["status"])
+
+    mine, other = [lengthen(root) for _ in range(4)], lengthen(Writer(users.ops))
+    Change.objects.filter(state="applied").update(decided_at=timezone.now() - timedelta(hours=2))
+
+    assert (mine, other) == ([*["applied"] * 3, "pending"], "applied")
+    assert lengthen(root) == "applied"
+
+
+def test_lowering_a_value_first_does_not_hide_how_far_it_is_raised(
+    flights: Any, declared: Declared, bob: User, root: Writer
+) -> None:
+    """The rule names a limit, and each change is held against it by itself, as it is written."""
+    declared.model(Flight, consent={"update": Approval(when=lambda one: (one.after["distance"] or 0) > 2_000)})
+    statuses = [
+        root.confirmed("update_record", model=FLIGHT, id="1", values={"distance": distance})["status"]
+        for distance in (10, 1_999, 2_001)
+    ]
+    many = root.confirmed(
+        "update_records", model=FLIGHT, each=[{"id": "4", "distance": 1}, {"id": "7", "distance": 3_000}]
+    )
+
+    assert [*statuses, many["status"]] == ["applied", "applied", "pending", "pending"]
+
+
+def test_a_rule_says_for_how_long_its_changes_wait(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
+    declared.model(Flight, consent={"update": Approval(expires=timedelta(hours=5))})
+
+    change = Change.objects.get(pk=propose(ops))
+
+    assert change.expires_at - change.created_at == timedelta(hours=5)
+
+
+def test_a_change_of_rights_needs_others_among_many_rows_and_in_an_undo(
+    users: Users, declared: Declared, root: Writer
+) -> None:
+    declared.admin(User, type("A", (ModelAdmin,), {"fields": ["first_name", "is_staff"]}))
+    declared.model(User, writable={"update"}, write_fields=["first_name", "is_staff"], consent={"update": "preview"})
+    chief = staff("chief", "mcp_django.approve_change", "auth.view_user", "auth.change_user")
+    keys = [str(one.pk) for one in (users.viewer, users.ops)]
+
+    def rename(first_name: str) -> str:
+        told = root.confirmed("update_records", model="auth.user", ids=keys, values={"first_name": first_name})
+        return str(told["status"])
+
+    many = root.confirmed("update_records", model="auth.user", ids=keys, values={"is_staff": False})
+    assert (rename("Al"), many["status"]) == ("applied", "pending")
+    assert approve(chief, many["change"]) == ["The change was made."]
+    assert not User.objects.filter(pk__in=keys, is_staff=True).exists()
+    assert root.confirmed("undo_change", change=many["change"])["status"] == "pending"
+
+
 @pytest.mark.every_database
 def test_two_people_are_needed_and_each_counts_once(flights: Any, declared: Declared, bob: User, ops: Writer) -> None:
     eve = staff("eve")

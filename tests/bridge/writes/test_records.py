@@ -17,6 +17,7 @@ from demo_project.flights.management.commands.demo import let_others_approve
 from demo_project.flights.models import Airline, Flight
 from mcp_django import Approval, site
 from mcp_django.bridge.uploads import upload_rows
+from mcp_django.bridge.writes import records
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.protocol.jsonrpc import encode
 from tests.bridge.writes.approving import staff, text_of
@@ -280,6 +281,15 @@ def test_more_rows_than_a_call_may_write(root: Writer, settings: Any) -> None:
     ]
 
     assert "at most 2" in told[0] and all("more than 2 rows match" in one for one in told[1:])
+
+
+def test_rows_that_could_not_be_checked_in_time_are_counted(root: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    more_flights(25)
+    monkeypatch.setattr(records, "_PREVIEW_SECONDS", -1)
+
+    shown = root.ask("update_records", model=FLIGHT, filter={"pk__isnull": False}, values={"notes": "fog"})
+
+    assert any("rows are not checked yet: that would take too long." in note for note in shown["notes"])
 
 
 # Rows that somebody else holds.
