@@ -71,6 +71,9 @@ def test_a_line_says_what_a_tool_does_needs_and_costs(users: Users) -> None:
     assert re.search(r"\d+ bytes in the list", reading)
     assert " off " in destroying and "may destroy data" in destroying and "needs write" in destroying
     assert "flights.flight · needs actions, change" in action
+    [row] = Tool.objects.filter(name="flights_flight_mark_cancelled")
+    page = client_of(users.admin).get(reverse("admin:mcp_django_tool_change", args=[row.pk]))
+    assert "a file that it makes may hold more than its agent may read" in page.content.decode()
 
 
 def test_a_description_of_an_administrator_is_marked_and_can_be_taken_back(users: Users) -> None:

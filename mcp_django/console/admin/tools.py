@@ -292,9 +292,12 @@ class ToolAdmin(OverrideAdmin):
         tool = tool_of(row)
         if tool is None:
             return str(_("no longer exists"))
-        if tool.annotations.read_only:
-            return str(_("reads"))
-        return str(_("may destroy data") if tool.annotations.destructive else _("changes data"))
+        does = _("may destroy data") if tool.annotations.destructive else _("changes data")
+        said = str(_("reads") if tool.annotations.read_only else does)
+        if isinstance(tool, ActingTool):
+            # The code of the project writes it, and no policy of ours looks into it.
+            said += " · " + gettext("a file that it makes may hold more than its agent may read")
+        return said
 
     @admin.display(description=_("declared consent"))
     def declared_consent(self, row: Tool) -> str:

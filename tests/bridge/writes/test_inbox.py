@@ -356,6 +356,8 @@ def test_what_somebody_may_not_make_or_has_approved_waits_for_others(ops: Writer
         return "1 waits for you" in page and "Changes by agents (1)" in unescape(page)
 
     assert [counted(one) for one in (only, bob)] == [False, True]
+    # The list of apps leads nowhere where one is not let in.
+    assert "/mcp_django/grant/" not in text_of(Browser(bob).client.get(LIST))
     approve(bob, key)
     assert not counted(bob)
     carla = User.objects.get(username="carla")
