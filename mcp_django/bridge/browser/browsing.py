@@ -92,7 +92,10 @@ class Browser(ABC, Generic[S]):
         if shown is None and is_page(response):
             shown = self._read(response)
         if shown is not None:
-            raise FormShown(proposed, self._describe(*shown, len(proposed.pages)))
+            number = len(proposed.pages)
+            if proposed.next_answer is not None:
+                self._filled(shown[1], proposed.next_answer, f"pages.{number}", cleans=True)
+            raise FormShown(proposed, self._describe(*shown, number))
         return response
 
     def _read(self, response: Any) -> Shown:
@@ -140,6 +143,15 @@ class Browser(ABC, Generic[S]):
 
     def _submit(self, slots: Slots, answer: Mapping[str, Any], place: str) -> Any:
         """Send a form with what the agent gives. Raises ToolError."""
+        return self._send(*self._filled(slots, answer, place))
+
+    def _filled(
+        self, slots: Slots, answer: Mapping[str, Any], place: str, *, cleans: bool = False
+    ) -> tuple[Mapping[str, list[str]], FormData, str]:
+        """What is sent of a form with what the agent gives, and where. Raises ToolError.
+
+        ``cleans``: each field of the form is asked whether it takes its value, as nobody sends it yet.
+        """
         button = _button(slots.form, answer.get("button"), place)
         sent = {**slots.form.values, **slots.withheld()}
         data, wrong = FormData(), []
@@ -150,8 +162,10 @@ class Browser(ABC, Generic[S]):
                 continue
             try:
                 slot.fill(value, filled)
+                if cleans:
+                    slot.clean(filled)
             except ValidationError as error:
-                wrong.append(field_error(at, f"{'; '.join(error.messages)}."))
+                wrong.append(field_error(at, f"{'; '.join(one.rstrip('.') for one in error.messages)}."))
                 continue
             data.files.update(filled.files)
             sent |= {one.name: [*one.hidden, *filled.values.get(one.name, ())] for one in slot.controls}
@@ -159,7 +173,7 @@ class Browser(ABC, Generic[S]):
             raise ToolError("Nothing was changed.", wrong)
         if button is not None and button.name:
             sent[button.name] = [*sent.get(button.name, ()), button.value]
-        return self._send(sent, data, slots.form.action if button is None or button.action is None else button.action)
+        return sent, data, slots.form.action if button is None or button.action is None else button.action
 
     def _send(self, sent: Mapping[str, list[str]], data: FormData, url: str) -> Any:
         for name, values in sent.items():

@@ -93,6 +93,12 @@ class Slot:
             read = filling.read_value(self.field, value, self.rights.rights)
             filling.write_form(data, form, [name], {name: read})
 
+    def clean(self, data: FormData) -> None:
+        """Have the field of the form say what is wrong with what was written. Raises ValidationError."""
+        bound = self.field.bound
+        if not isinstance(bound.field, forms.FileField):
+            bound.field.clean(bound.field.widget.value_from_datadict(data.post(), data.files, bound.html_name))
+
     def _chosen(self, given: Any) -> str:
         """The value of a choice that is named by its value, or by its label. Raises ValidationError."""
         text = as_text(given)

@@ -52,8 +52,9 @@ class ProposedAction(Proposed):
     def __post_init__(self) -> None:
         self.arguments = {**self.named, "pages": list(self.pages)} if self.pages else self.named
         self._confirmation: Confirmation | None = None
-        #: Whether it is run for its page alone, and rolled back.
+        #: Whether it is run for its page alone, and rolled back; and what is to be sent of that page, if that is known.
         self.is_trial = False
+        self.next_answer: Mapping[str, Any] | None = None
         self.label = self.tool.model_mcp.label
         self.using = router.db_for_write(self.tool.model_mcp.model)
 
@@ -95,7 +96,7 @@ class ProposedAction(Proposed):
     @cached_property
     def state(self) -> JSON:  # type: ignore[override]
         """The rows, with the names that people were shown, where people must agree; and the last page."""
-        return self.state_with(self.page_after(self.pages[:-1])) if self.pages else self._rows
+        return self.state_with(self.page_after(self.pages[:-1], self.pages[-1])) if self.pages else self._rows
 
     def state_with(self, page: JSON) -> JSON:
         return {**self._rows, "page": page}
@@ -127,10 +128,13 @@ class ProposedAction(Proposed):
         if self._confirmation is not None:
             self._confirmation.check(self.state_with(description), self.changed)
 
-    def page_after(self, pages: Sequence[Mapping[str, Any]]) -> JSON:
-        """The page that comes after these answers, from a run that is rolled back. Raises ToolError if none comes."""
+    def page_after(self, pages: Sequence[Mapping[str, Any]], answer: Mapping[str, Any] | None = None) -> JSON:
+        """The page that comes after these answers, from a run that is rolled back.
+
+        Raises ToolError if none comes, and where the page cannot take the next ``answer``: nobody is asked in vain.
+        """
         trial = ProposedAction(self.tool, self.exchange, self.chosen, self.named, pages)
-        trial.is_trial = True
+        trial.is_trial, trial.next_answer = True, answer
         trial.least = self.least
         try:
             with transaction.atomic(using=self.using):

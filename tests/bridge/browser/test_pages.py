@@ -18,6 +18,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.test import override_settings
 from django.urls import path
 
+import mcp_django
+from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
 from tests.bridge.browser.conftest import SEND, Agent, form, page
 from tests.bridge.uploads.conftest import uploaded
@@ -399,3 +401,26 @@ def test_a_page_leaves_no_history(drive: Drive) -> None:
     assert LogEntry.objects.count() == 0
     agent.driven({"values": {"amount": 5}, "button": "apply"})
     assert LogEntry.objects.count() == 2
+
+
+def test_people_are_not_asked_about_an_answer_that_the_form_refuses(drive: Drive) -> None:
+    class Minutes(forms.Form):
+        minutes = forms.IntegerField(min_value=0)
+
+    @mcp_django.action(consent="ask", shows_page=True)
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        asked = Minutes(request.POST if "minutes" in request.POST else None)
+        if not asked.is_valid():
+            return page(request, form("{{ form }}"), queryset, form=asked)
+        queryset.update(stock=asked.cleaned_data["minutes"])
+        return None
+
+    agent = drive(act)
+
+    for values, said in (
+        ({"minutes": -3}, {"pages.0.values.minutes": "Ensure this value is greater than or equal to 0."}),
+        ({"hours": 1}, {"pages.0.values.hours": "no field 'hours'. Allowed: minutes."}),
+    ):
+        assert agent.wrong({"values": values}) == said and not Change.objects.exists()
+    told = agent.ask({"values": {"minutes": 3}}, confirm=agent.shown()["confirm"])
+    assert told["structuredContent"]["status"] == "pending" and stocks() == [0, 1]
