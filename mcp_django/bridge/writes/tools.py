@@ -50,16 +50,16 @@ _ROWS = open_object(
 _IDS_OF_MANY: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 1_000}
 _FILTER = open_object("Instead: as in find_records.")
 _EACH: JSON = {
-    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
     "description": 'Instead: [{"id": .., field: value}].',
 }  # fmt: skip
 _NEW_ROWS: JSON = {
-    "type": "array", "items": {"type": "object"}, "maxItems": given_records.MOST_LISTED,
+    "type": "array", "items": {"type": "object", "additionalProperties": True}, "maxItems": given_records.MOST_LISTED,
     "description": "[{field: value}]",
 }  # fmt: skip
 _CSV: JSON = {
     "type": "string",
-    "description": "Instead: upload://.. of CSV, its first line names fields.",
+    "description": "Instead: upload://.. of CSV: line 1 names fields.",
 }
 _ON_ERROR: JSON = {"type": "string", "enum": ["stop", "skip"]}
 CONFIRM_SCHEMA: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."}
@@ -230,7 +230,7 @@ class RecordsTool(OperationTool):
 class UpdateRecords(RecordsTool):
     name, operation, alike = "update_records", "update", ("update_record",)
     title = "Update several records"
-    description = "Change several records, to the same values or each to its own. Without confirm: a preview."
+    description = "Change several records, alike or each to its own. Without confirm: a preview."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
@@ -257,8 +257,7 @@ class UndoChange(WriteTool):
     name = "undo_change"
     title = "Undo changes"
     description = (
-        "Take back a change of yours, or all since a moment. What others changed since stays. Without confirm: its "
-        "preview."
+        "Take back a change of yours, or all since a time. What others changed since stays. Without confirm: a preview."
     )
     annotations = Annotations()
     about_call: Collection[str] = (CONFIRM, REASON)

@@ -55,9 +55,10 @@ class ChangeWords:
         self._lines = {one.pk: _main_lines(one) for one in self._changes}
         self._rights: dict[str, Rights] = {}
         self._names: dict[tuple[str, str], Mapping[str, str]] = {}
-        for place in {(one.site, one.model) for one in self._changes if one.model}:
-            of_model = [one for one in self._changes if (one.site, one.model) == place]
-            self._names[place] = self._named(of_model, _MOST_NAMED)
+        places = {(one.site, model) for one in self._changes for model in self._models_of(one)}
+        for site, model in places:
+            of_model = [one for one in self._changes if one.site == site and model in self._models_of(one)]
+            self._names[site, model] = self._named(of_model, model, _MOST_NAMED)
 
     def of(self, change: Change) -> Told:
         """The change in words; by its keys alone for somebody who may not read of it, or of none of its rows."""
@@ -72,13 +73,13 @@ class ChangeWords:
         rows = _rows_of(line for line in lines if line.model)
         names = [self._name(change, row[0]) for row in rows[:_MOST_NAMED]]
         is_run = bool(lines) and lines[0].change == "run"
-        if not (self._is_told(change, rows, names) if rows else is_run):
+        if not (self._is_told(change, rows, names) if rows and change.model else is_run):
             named = by_keys(self._request, change)
             return Told(named, named)
         count = max(len(rows), change.rows if change.kind == Change.Kind.ACTION else len(change_rows.keys_of(change)))
         which = _listed([name for name in names if name], count)
         if is_run:
-            title = exact(lines[0].name) + (f": {_counted(change.model, count)}" if rows else "")
+            title = exact(lines[0].name) + (f": {_counted(change.model, count)}" if rows and change.model else "")
             # What is given to it may name rows that this person does not see.
             names_rows = any(line.change == "on" for line in summaries.read(change.summary))
             told = lines if deciding.is_own(self._request, change) or not names_rows else ()
@@ -94,7 +95,7 @@ class ChangeWords:
             shown.append(ngettext("%(count)d more", "%(count)d more", more) % {"count": more})
         text = f"{title} ({which})" if which else title
         alike = (change.site, change.line, change.user_id, change.tool, change.model, *values)
-        is_whole = count == len(rows) == 1 and not more and outcomes.waits(change)
+        is_whole = bool(change.model) and count == len(rows) == 1 and not more and outcomes.waits(change)
         return Told(": ".join(filter(None, [text, ", ".join(shown)])), text, alike if is_whole else None)
 
     def _is_told(self, change: Change, rows: Sequence[Sequence[Line]], names: Sequence[str]) -> bool:
@@ -108,18 +109,24 @@ class ChangeWords:
 
     def rows_of(self, change: Change) -> list[Line]:
         """The rows of a change, with their names and without values: those that may be seen, and that are gone."""
-        if change.pk not in self._lines or not change.model:
-            return []
-        names = self._named([change], None)
-        keys = _keys_of(change, self._lines[change.pk])
-        return [Line("named", change.model, key, names[key]) for key in keys if key in names]
+        found = []
+        for model in self._models_of(change) if change.pk in self._lines else ():
+            names = self._named([change], model, None)
+            keys = _keys_of(change, model, self._lines[change.pk])
+            found += [Line("named", model, key, names[key]) for key in keys if key in names]
+        return found
 
-    def _named(self, changes: Sequence[Change], most: int | None) -> dict[str, str]:
-        """By their keys, the names of the first rows of changes of one model, as far as they may be read."""
-        rights = self._rights_of(changes[0]).of_label(changes[0].model)
+    def _models_of(self, change: Change) -> list[str]:
+        """The model of its rows, or those of the rows that a function is given."""
+        lines = self._lines.get(change.pk, ())
+        return [change.model] if change.model else list(dict.fromkeys(line.model for line in lines if line.model))
+
+    def _named(self, changes: Sequence[Change], model: str, most: int | None) -> dict[str, str]:
+        """By their keys, the names of the first rows of changes of a model, as far as they may be read."""
+        rights = self._rights_of(changes[0]).of_label(model)
         if rights is None or not rights.has_rows:
             return {}
-        wanted = {one.pk: _keys_of(one, self._lines[one.pk])[:most] for one in changes}
+        wanted = {one.pk: _keys_of(one, model, self._lines[one.pk])[:most] for one in changes}
         keys = list(dict.fromkeys(key for some in wanted.values() for key in some))
         visible = visible_keys(rights, keys)
         named = row_names.names_of(rights, [key for key in keys if key in visible])
@@ -127,7 +134,7 @@ class ChangeWords:
         for one in changes:
             missing = [key for key in wanted[one.pk] if key not in found]
             if missing and self._reads_names_of(one, rights):
-                kept = {line.key: line.name for line in self._lines[one.pk] if line.model == one.model}
+                kept = {line.key: line.name for line in self._lines[one.pk] if line.model == model}
                 found |= {key: kept.get(key, "") for key in missing}
         return found
 
@@ -142,12 +149,12 @@ class ChangeWords:
         if change.user is None or rights.scoped:
             return False
         site = deciding.site_of(change)
-        of_agent = approvals.rights_of(from_view(self._request), change.user, site).of_label(change.model)
+        of_agent = approvals.rights_of(from_view(self._request), change.user, site).of_label(rights.label)
         return of_agent is not None and row_names.are_told(of_agent, rights)
 
     def _name(self, change: Change, line: Line) -> str:
         """What a row is called, in a list; empty where it may not be seen. A new one has no name yet."""
-        name = self._names[change.site, change.model].get(line.key) if line.key else None
+        name = self._names[change.site, line.model].get(line.key) if line.key else None
         return "" if name is None else _short(name or line.key)
 
     # Values.
@@ -192,18 +199,20 @@ def keys_shown(request: HttpRequest, change: Change) -> list[str]:
 
 def _main_lines(change: Change) -> list[Line]:
     """The lines about what is run and its own rows, and not those of inlines and of what is deleted with them."""
-    keys = set(change_rows.keys_of(change))
+    lines, keys = summaries.read(change.summary), set(change_rows.keys_of(change))
+    if not change.model:
+        return [line for line in lines if not line.count]
     return [
         line
-        for line in summaries.read(change.summary)
+        for line in lines
         if line.change == "run" or (line.model == change.model and not line.count and (line.key in keys or not keys))
     ]
 
 
-def _keys_of(change: Change, lines: Iterable[Line]) -> list[str]:
-    """The keys of its rows, in the order in which they are told."""
-    told = [line.key for line in lines if line.key and line.model == change.model]
-    return list(dict.fromkeys([*told, *change_rows.keys_of(change)]))
+def _keys_of(change: Change, model: str, lines: Iterable[Line]) -> list[str]:
+    """The keys of its rows of a model, in the order in which they are told."""
+    told = [line.key for line in lines if line.key and line.model == model]
+    return list(dict.fromkeys([*told, *(change_rows.keys_of(change) if model == change.model else ())]))
 
 
 def _rows_of(lines: Iterable[Line]) -> list[list[Line]]:
