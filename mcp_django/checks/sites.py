@@ -11,7 +11,7 @@ from django.contrib.admin import AdminSite
 from django.contrib.auth import get_permission_codename
 from django.core.checks import CheckMessage, Error, Warning
 
-from mcp_django.bridge.changes.approvals import declared_approvals
+from mcp_django.bridge.changes.approvals import are_told_by_tables, declared_approvals
 from mcp_django.bridge.declared.consent import GROUP
 from mcp_django.bridge.declared.secrets import is_ours
 from mcp_django.bridge.resources.policy.policy import Rights
@@ -57,6 +57,8 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
 
 
 def _check_approvals(site: MCPSite) -> Iterator[CheckMessage]:
+    if not are_told_by_tables():
+        return
     known = {
         f"{model._meta.app_label}.{codename}"
         for model in apps.get_models()
@@ -69,7 +71,7 @@ def _check_approvals(site: MCPSite) -> Iterator[CheckMessage]:
         if isinstance(rule.by, str) and rule.by and not rule.by.startswith(GROUP) and rule.by not in known:
             yield Warning(
                 f"People with the permission {rule.by!r} must approve {where}, and no model declares it.",
-                hint="Correct its name, or name it in Meta.permissions of a model. Until then nobody may approve.",
+                hint="Correct its name, or declare it in Meta.permissions. Nobody has one that does not exist.",
                 id="mcp_django.W030",
             )
 

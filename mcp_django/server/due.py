@@ -31,8 +31,10 @@ from mcp_django.server import waiting_changes
 logger = logging.getLogger("mcp_django")
 
 #: People who are written to about one change, and how often one person is, at most.
-_MOST_WRITTEN_TO, _PAUSE = 50, timedelta(minutes=15)
+_MOST_WRITTEN_TO, _PAUSE, _TRIED = 50, timedelta(minutes=15), timedelta(hours=1)
 _AT_ONCE = 200
+#: Changes about which one run writes: more than may wait of one user, whose mails may fail.
+_MOST_TOLD = 1_000
 
 Part = Callable[[], int]
 P = TypeVar("P", bound=Part)
@@ -125,7 +127,7 @@ def write_to_people() -> int:
     waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=now)
     if Change.objects.filter(told_at__gt=now - _PAUSE).exists():
         return 0
-    untold = list(waiting.filter(told_at=None).order_by("created_at", "pk")[:_AT_ONCE])
+    untold = list(waiting.filter(told_at=None).order_by("created_at", "pk")[:_MOST_TOLD])
     of_people: dict[Any, list[Change]] = defaultdict(list)
     for change in untold:
         for user in _people(change):
@@ -139,8 +141,9 @@ def write_to_people() -> int:
         except Exception:
             logger.exception("A mail about changes that wait could not be sent")
             failed |= keys
-    # Where mails failed and none went out, the next run tries again. Where one did, nobody gets it twice.
-    Change.objects.filter(pk__in={one.pk for one in untold} - (failed - told)).update(told_at=now)
+    # Where mails failed and none went out, the next runs try again, for an hour. Where one did, nobody gets it twice.
+    again = {one.pk for one in untold if one.pk in failed - told and one.created_at > now - _TRIED}
+    Change.objects.filter(pk__in={one.pk for one in untold} - again).update(told_at=now)
     return sent
 
 

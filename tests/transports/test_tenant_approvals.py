@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +14,12 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 
 import mcp_django
 from mcp_django import MCPSite
 from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.changes.tenants import tenant_of
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.models import Change
 from mcp_django.server import waiting_changes
@@ -204,6 +208,27 @@ def test_an_agent_that_works_in_two_tenants_undoes_and_repeats_in_each_alone(
         assert waiting(here, "delete_record", **asked) == waits
 
 
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("project", ["by host in middleware", "by header in call_context"], indirect=True)
+@pytest.mark.parametrize("who", ["somebody of another"])
+def test_repeating_a_call_in_another_tenant_that_was_approved_in_the_first(
+    project: str, who: str, peers: Peers, users: Users
+) -> None:
+    """Its run has died, so that the agent's own call may go on with it."""
+    bob, token = person("bob", "a"), token_of(users.admin, *ALL_SCOPES)
+    here, there = (peer_at(peers, token, tenant) for tenant in "ab")
+    arguments: Any = {"model": "shop.tag", "ids": ["a:1"]}
+    confirm = here.call("delete_record", **arguments)["structuredContent"]["confirm"]
+    key = here.call("delete_record", **arguments, confirm=confirm)["structuredContent"]["change"]
+    change = Change.objects.get(pk=key)
+    approvals.vote(change, bob, "approve", waiting_changes.shown(change).digest, "")
+    Change.objects.filter(pk=key).update(state="writing", lease_until=timezone.now() - timedelta(hours=1), run="x")
+
+    told = there.call("delete_record", **arguments, confirm=confirm)
+
+    assert told["isError"] and state_of(key) == "writing"
+
+
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])
 @pytest.mark.parametrize("project", ["by header in call_context"], indirect=True)
 @pytest.mark.parametrize("who", ["its user"])
@@ -221,3 +246,11 @@ def test_a_host_that_leads_to_another_tenant_by_now(
 
     assert "leads to another tenant now" in shown and 'name="_apply"' not in shown
     assert "leads to another tenant now" in told[0] and state_of(key) == "waiting"
+
+
+def test_rows_of_one_name_are_two_tenants() -> None:
+    rows = [Tag(pk=f"{number}", name="Acme") for number in (1, 2)]
+    named = [tenant_of(SimpleNamespace(remember_key=lambda _, key=key: key), HttpRequest())  # type: ignore[arg-type]
+             for key in (*rows, ("a", rows[0]), frozenset("ab"), frozenset("ba"), 1, "1", "")]  # fmt: skip
+
+    assert len(set(named)) == len(named) - 1 and named[3] == named[4] and named[-1] == ""

@@ -154,7 +154,7 @@ class Browser(ABC, Generic[S]):
         """
         button = _button(slots.form, answer.get("button"), place)
         sent = {**slots.form.values, **slots.withheld()}
-        data, wrong = FormData(), []
+        data, wrong, doubtful = FormData(), [], []
         for name, value in answer.get("values", {}).items():
             slot, filled, at = slots.open.get(name), FormData(), f"{place}.values.{name[:_MAX_NAME]}"
             if slot is None:
@@ -162,13 +162,19 @@ class Browser(ABC, Generic[S]):
                 continue
             try:
                 slot.fill(value, filled)
-                if cleans:
-                    slot.clean(filled)
             except ValidationError as error:
-                wrong.append(field_error(at, f"{'; '.join(one.rstrip('.') for one in error.messages)}."))
+                wrong.append(field_error(at, f"{'; '.join(error.messages)}."))
                 continue
+            if cleans and not slot.takes(filled):
+                doubtful.append(name)
             data.files.update(filled.files)
             sent |= {one.name: [*one.hidden, *filled.values.get(one.name, ())] for one in slot.controls}
+        if doubtful:
+            whole = FormData()
+            for name, values in sent.items():
+                whole.add(name, *values)
+            whole.files.update(data.files)
+            wrong += [field_error(f"{place}.values.{name}", f"{why}.") for name, why in slots.refused(doubtful, whole)]
         if wrong:
             raise ToolError("Nothing was changed.", wrong)
         if button is not None and button.name:

@@ -6,6 +6,8 @@ together, what their values are, and of which column or row they are.
 
 from __future__ import annotations
 
+import copy
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.fields import WritableField
     from mcp_django.bridge.writes.markup import Control, Form
     from mcp_django.types import AnyField
+
+logger = logging.getLogger("mcp_django")
 
 #: Controls of the list itself, which say what acts on which rows.
 OF_LIST = frozenset(("_selected_action", "action", "csrfmiddlewaretoken", "index", "select_across"))
@@ -93,11 +97,16 @@ class Slot:
             read = filling.read_value(self.field, value, self.rights.rights)
             filling.write_form(data, form, [name], {name: read})
 
-    def clean(self, data: FormData) -> None:
-        """Have the field of the form say what is wrong with what was written. Raises ValidationError."""
+    def takes(self, data: FormData) -> bool:
+        """Whether the field of the form takes what was written, whatever else is sent."""
         bound = self.field.bound
-        if not isinstance(bound.field, forms.FileField):
+        if isinstance(bound.field, forms.FileField):
+            return True
+        try:
             bound.field.clean(bound.field.widget.value_from_datadict(data.post(), data.files, bound.html_name))
+        except ValidationError:
+            return False
+        return True
 
     def _chosen(self, given: Any) -> str:
         """The value of a choice that is named by its value, or by its label. Raises ValidationError."""
@@ -192,6 +201,23 @@ class Slots:
                 kept = [one for one in control.sent if not self._names_hidden(one, control.options.get(one, ""))]
                 found |= {control.name: [*control.hidden, *kept]} if kept != control.sent else {}
         return found
+
+    def refused(self, names: Iterable[str], data: FormData) -> Iterator[tuple[str, str]]:
+        """Which of these fields the forms of the page do not take with all that is sent, and why.
+
+        Such a form is made of what is sent alone. Where that does not do, or takes the value, the page decides.
+        """
+        for name in names:
+            _controls, form, field = self._parts[name]
+            given = {"instance": copy.copy(form.instance)} if isinstance(form, BaseModelForm) else {}
+            try:
+                made = type(form)(data.post(), data.files, prefix=form.prefix, **given)
+                errors = list(made.errors.get(field, ()))
+            except Exception:
+                logger.debug("The form of %s cannot be made of what is sent", name, exc_info=True)
+                continue
+            if errors:
+                yield name, "; ".join(one.rstrip(".") for one in errors)
 
     # Which controls are of which field.
 

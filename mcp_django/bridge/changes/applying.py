@@ -65,7 +65,7 @@ _MORE = "It needs more consent by now than was given. Nothing was changed. Call 
 def propose(exchange: Exchange, tool: ChangingTool, arguments: JSON, admit: Admit | None = None) -> Proposed:
     """Read the arguments of a call. Raises InvalidQuery and ToolError. ``admit``: see ``ChangingTool.propose``."""
     proposed = tool.propose(exchange, change_rows.without_call(tool, arguments), admit)
-    proposed.least = decided(exchange, [tool.name, *tool.alike])
+    proposed.least = decided(exchange, [tool.name, *tool.covers])
     return proposed
 
 
@@ -119,9 +119,9 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
         needs, must_wait = proposed.needs, False
         lines = proposed.summary(values=needs.level > Level.PREVIEW)
         if needs.level > Level.PREVIEW:
-            alike = change_rows.waiting_alike(exchange, tool, arguments)
-            if alike is not None:
-                return answer_of(exchange, alike)
+            covers = change_rows.waiting_alike(exchange, tool, arguments)
+            if covers is not None:
+                return answer_of(exchange, covers)
             reason = change_rows.reason_of(tool, arguments)
             must_wait = needs.level > Level.ASK or not _is_agreed(exchange, proposed, lines, reason)
         planned = change_rows.planned(exchange, tool, proposed, arguments, lines, waits=must_wait)

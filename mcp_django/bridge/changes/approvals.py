@@ -195,7 +195,7 @@ def _is_named(by: By, user: Any, change: Change) -> bool:
         groups = getattr(user, "groups", None)
         return groups is not None and bool(groups.filter(name=by.removeprefix(GROUP)).exists())
     # A permission that does not exist is nobody's, superusers included.
-    return bool(user.has_perm(by)) and not (user.is_superuser and is_unknown(by))
+    return bool(user.has_perm(by)) and not (getattr(user, "is_superuser", False) and is_unknown(by))
 
 
 def rights_of(request: MCPRequest, user: Any, site: Site) -> Rights:
@@ -265,7 +265,7 @@ def candidates(by: Iterable[By] = ()) -> Iterable[Any]:
         except FieldDoesNotExist:
             continue
         people = people.filter(**{name: True})
-    if are_in_tables() and all(isinstance(one, ModelBackend) for one in get_backends()):
+    if are_told_by_tables():
         for name in (PERMISSION, *(one for one in by if isinstance(one, str) and one)):
             if name.startswith(GROUP):
                 people = people.filter(groups__name=name.removeprefix(GROUP))
@@ -276,15 +276,20 @@ def candidates(by: Iterable[By] = ()) -> Iterable[Any]:
     return people.iterator(chunk_size=_MOST_ASKED)
 
 
+def are_told_by_tables() -> bool:
+    """Whether Django's tables alone say who has which permission."""
+    return are_in_tables() and all(isinstance(one, ModelBackend) for one in get_backends())
+
+
 def _permission(name: str) -> QuerySet[Permission]:
     app, _dot, codename = name.partition(".")
     return Permission.objects.filter(content_type__app_label=app, codename=codename)
 
 
 def is_unknown(by: By) -> bool:
-    """Whether a rule names a permission that Django's tables do not have: superusers alone would have it."""
+    """Whether a rule names a permission that does not exist: superusers alone would have it."""
     is_permission = isinstance(by, str) and bool(by) and not by.startswith(GROUP)
-    return is_permission and are_in_tables() and not _permission(str(by)).exists()
+    return is_permission and are_told_by_tables() and not _permission(str(by)).exists()
 
 
 def number_named(by: By, most: int) -> int:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from django.apps import apps
 from django.db import IntegrityError, models, router, transaction
 from django.utils import timezone
 from pydantic_core import from_json
@@ -93,7 +94,8 @@ def confirmed_by(token: str, exchange: Exchange, tool: ChangingTool, arguments: 
     if found is None:
         return None
     is_same = found.tool == tool.name and found.arguments_digest == digest(without_call(tool, arguments))
-    if not is_same or not is_of(found, exchange.site, exchange.principal):
+    is_here = found.tenant in ("", tenant_of(exchange.site, exchange.request))
+    if not (is_same and is_here and is_of(found, exchange.site, exchange.principal)):
         raise LookupError(token)
     return found
 
@@ -370,7 +372,15 @@ def rows_of(change: Change) -> Sequence[tuple[str, Sequence[str]]]:
     found: dict[str, list[str]] = {}
     for model, key in sorted(set(undone)):
         found.setdefault(model, []).append(key)
-    return list(found.items())
+    return [(label, keys) for label, keys in found.items() if _is_written_to(label, change.using)]
+
+
+def _is_written_to(label: str, using: str) -> bool:
+    """Whether rows of the model are written to a database. One that is there no more is left alone."""
+    try:
+        return router.db_for_write(apps.get_model(label)) == using
+    except LookupError:
+        return False
 
 
 def _texts(keys: Iterable[Any]) -> str:

@@ -158,8 +158,8 @@ class ChangingTool(Protocol):
     """A tool whose calls are changes."""
 
     name: str
-    #: The names of tools that do the same.
-    alike: Collection[str]
+    #: The names of tools whose work it does too.
+    covers: Collection[str]
 
     @property
     def scope(self) -> str:

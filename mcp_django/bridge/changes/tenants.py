@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from django.db.models import Model
+
 from mcp_django.core.hooks import call_hook
 
 if TYPE_CHECKING:
@@ -30,4 +32,16 @@ def tenant_of(site: Site | MCPSite, request: HttpRequest) -> str:
 
 
 def _digest(known: object) -> str:
-    return hashlib.sha256(repr(known).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(_plain(known)).encode()).hexdigest()[:32]
+
+
+def _plain(key: object) -> object:
+    """What names a key in each process: a row by its model and primary key, whatever it is called."""
+    match key:
+        case Model():
+            return key._meta.label_lower, str(key.pk)
+        case tuple() | list():
+            return [_plain(one) for one in key]
+        case set() | frozenset():
+            return sorted(repr(_plain(one)) for one in key)
+    return type(key).__qualname__, key

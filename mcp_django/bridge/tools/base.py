@@ -54,8 +54,8 @@ class BaseTool(ABC):
     mirrored: tuple[Mirrored, ...] = ()
     #: The arguments whose values the audit trail keeps.
     audited: Collection[str] = ()
-    #: The names of tools that do the same: what administrators decided that any of them asks holds for all.
-    alike: Collection[str] = ()
+    #: The names of tools whose work it does too: it asks what administrators decided that they ask.
+    covers: Collection[str] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
     #: Whether one of its arguments is a file, which clients upload first.

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import models, router
 from django.http import Http404, QueryDict
@@ -27,7 +28,7 @@ from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import cascade_of, key_for_url
 from mcp_django.core.compat.requests import freeze
 from mcp_django.core.db.column_paths import has_key_in
-from mcp_django.core.hooks import call_hook
+from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
 from mcp_django.types import JSON
@@ -44,6 +45,7 @@ _MAX_CASCADE = 10_000
 _AT_ONCE = 500
 #: The admin's own action, by which it deletes several rows.
 _DELETE_SELECTED = "delete_selected"
+_MAY_DELETE = "has_delete_permission"
 
 
 @dataclass
@@ -123,17 +125,20 @@ class Deletion(Proposed):
         return len(self.objects)
 
     def may_be_done_by(self, rights: Rights) -> bool:
-        may_go = partial(self._may_go, rights.request)
-        return access.may_do_all(rights, self.label, self.parts) and all(map(may_go, self._deleted))
+        return access.may_do_all(rights, self.label, self.parts) and all(self._may_go(rights.request))
 
-    def _may_go(self, request: MCPRequest, one: models.Model) -> bool:
-        """Whether the page of the admin would let a person delete a row that goes with others."""
-        site, model = self._admin.admin_site, type(one)
-        return not site.is_registered(model) or call_hook(
-            lambda: bool(site.get_model_admin(model).has_delete_permission(request, one)),
-            False,
-            "has_delete_permission",
-        )
+    def _may_go(self, request: MCPRequest) -> Iterator[bool]:
+        """Whether the page of the admin would let a person delete the rows that go with others, one after the other."""
+        site, asked = self._admin.admin_site, set[Any]()
+        for one in self._deleted:
+            model = type(one)
+            if model in asked or not site.is_registered(model):
+                continue
+            admin = site.get_model_admin(model)
+            if hook_of(admin, _MAY_DELETE) is ModelAdmin.has_delete_permission:
+                # Django's own answers for all rows alike.
+                asked.add(model)
+            yield call_hook(partial(_allows, admin, request, one), False, _MAY_DELETE)
 
     @cached_property
     def state(self) -> JSON:  # type: ignore[override]
@@ -316,6 +321,10 @@ def _below(objects: Sequence[models.Model]) -> list[models.Model]:
         if any(cls.__module__.startswith("treebeard.") for cls in type(one).__mro__):
             found |= dict.fromkeys(one.get_descendants()[: _MAX_CASCADE + 1])  # type: ignore[attr-defined]
     return [one for one in islice(found, _MAX_CASCADE + 1) if one not in objects]
+
+
+def _allows(admin: ModelAdmin[Any], request: MCPRequest, one: models.Model) -> bool:
+    return bool(admin.has_delete_permission(request, one))
 
 
 def _parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -130,8 +130,8 @@ class Inverse:
             if change == "delete":
                 had = {each: value for each, (value, _gone) in of_inline.items() if value is not None}
                 rows.setdefault(name, []).append({each: value for each, value in had.items() if each in fields})
-                if lost := one.lost.get((name, key), 0) + len(had.keys() - fields):
-                    self.notes.append(f"{name} {key} comes back without {lost} of its values, which the form lacks.")
+                if (name, key) in one.lost or had.keys() - fields:
+                    self.notes.append(f"{name} {key} comes back without what its form does not have.")
                 continue
             now = _shown(inline.rights, stored or {})
             if change == "update":

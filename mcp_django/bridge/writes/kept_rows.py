@@ -76,32 +76,32 @@ def _is_restorable(rights: ModelRights, before: Values, after: Values, one: JSON
 def _kept_row(row: JSON) -> JSON:
     values = {one["field"]: [one.get("before"), one["after"]] for one in row.get("diff", ()) if "before" in one}
     found = {"inline": row["inline"], "pk": row["pk"], "change": row["change"]}
-    found |= {"lost": row["lost"]} if row.get("lost") else {}
+    found |= {"lost": True} if row.get("lost") else {}
     return {**found, "values": {name: [value, None] for name, value in row.get("values", {}).items()} or values}
 
 
 def with_deleted(rows: Iterable[JSON], before: State | None, inlines: Mapping[str, WritableInline]) -> list[JSON]:
-    """The rows of an answer, where those that were deleted have their values, and how many nobody can give back."""
+    """The rows of an answer, where those that were deleted have their values, and whether others cannot come back."""
     found = []
     for row in rows:
         values: JSON = {}
-        lost = 0
+        lost = False
         if row["change"] == "delete" and before is not None:
             inline = inlines[row["inline"]]
             stored = before.rows.get(row["inline"], {}).get(row["pk"], {})
             readable, fields = _readable(inline.rights, stored, inline.links), inline.empty_form.fields
             values = {name: value for name, value in readable.items() if name in fields}
-            lost = _lost(inline.rights.model, stored, {*values, *inline.links})
+            lost = _loses(inline.rights, stored, {*values, *inline.links})
         found.append({**row, "values": values, "lost": lost})
     return found
 
 
-def _lost(model: type[models.Model], stored: Values, kept: Collection[str]) -> int:
-    """How many columns a row has in which it differs from a new one, without those that are kept."""
-    new = values_of(model())
-    return sum(
-        stored[one.attname] != new[one.attname]
-        for one in model._meta.concrete_fields
+def _loses(rights: ModelRights, stored: Values, kept: Collection[str]) -> bool:
+    """Whether a row may have values that a new one has not, and that are not kept. What agents do not read counts."""
+    new = values_of(rights.model())
+    return any(
+        one.name not in rights.columns or stored[one.attname] != new[one.attname]
+        for one in rights.model._meta.concrete_fields
         if not (one.primary_key or one.name in kept or one.attname not in stored or is_set_by_itself(one))
     )
 
@@ -131,8 +131,8 @@ class Merged:
     values: dict[str, Pair] = field(default_factory=dict)
     #: By inline and key: what was done to the row, and its values.
     rows: dict[tuple[str, str], tuple[str, dict[str, Pair]]] = field(default_factory=dict)
-    #: Of deleted rows: how many of their values are not kept.
-    lost: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: The deleted rows of which not all is kept.
+    lost: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, operation: str, kept: str) -> None:
         """Add what a later change did."""
@@ -144,7 +144,8 @@ class Merged:
             place = row["inline"], row["pk"]
             change, values = self.rows.pop(place, ("", {}))
             _add(values, row["values"])
-            self.lost[place] = row.get("lost", 0)
+            if row.get("lost"):
+                self.lost.add(place)
             became = _becomes(change, row["change"])
             if became:
                 self.rows[place] = became, values

@@ -184,7 +184,7 @@ class OperationTool(WriteTool):
 
 
 class CreateRecord(OperationTool):
-    name, operation, alike = "create_record", "create", ("create_records",)
+    name, operation = "create_record", "create"
     title = "Create a record"
     description = (
         "Create one record through the admin's form. Without confirm: a preview, with the token to confirm it."
@@ -197,7 +197,7 @@ class CreateRecord(OperationTool):
 
 
 class UpdateRecord(OperationTool):
-    name, operation, alike = "update_record", "update", ("update_records",)
+    name, operation = "update_record", "update"
     title = "Update a record"
     description = "Change fields of one record through the admin's form. Without confirm: a preview, with the token."
     annotations = Annotations()
@@ -228,9 +228,9 @@ class RecordsTool(OperationTool):
 
 
 class UpdateRecords(RecordsTool):
-    name, operation, alike = "update_records", "update", ("update_record",)
+    name, operation, covers = "update_records", "update", ("update_record",)
     title = "Update several records"
-    description = "Change several records, alike or each to its own. Without confirm: a preview."
+    description = "Change several records, covers or each to its own. Without confirm: a preview."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
@@ -240,7 +240,7 @@ class UpdateRecords(RecordsTool):
 
 
 class CreateRecords(RecordsTool):
-    name, operation, alike = "create_records", "create", ("create_record",)
+    name, operation, covers = "create_records", "create", ("create_record",)
     title = "Create several records"
     description = "Create several records, all or none. Without confirm: a preview."
     annotations = Annotations(destructive=False)

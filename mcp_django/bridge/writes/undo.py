@@ -161,8 +161,9 @@ def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:
         raise ToolError("The records are in several databases. Undo one change at a time. Nothing was changed.")
     levels = map(_needed, changes)
     asked = reduce(or_, levels, Needs())
+    asks = {one: decided(exchange, [f"{one}_record", f"{one}_records"]) for one in {part.operation for part in parts}}
     for part in parts:
-        part.least = decided(exchange, [f"{part.operation}_record", f"{part.operation}_records"])
+        part.least = asks[part.operation]
     return ProposedUndo(
         exchange, arguments, [one.pk for one in changes], asked, parts, inverse.skipped, [*notes, *inverse.notes]
     )
@@ -186,7 +187,7 @@ def _changes(exchange: Exchange, arguments: JSON) -> tuple[list[Change], list[st
     if "change" in arguments:
         found = made.filter(pk=arguments["change"]).first()
         if found is None:
-            text = "is not the number of a change that you made"
+            text = "is not the number of a change that you made here"
             raise ToolError("Nothing was changed.", [field_error("change", text, arguments["change"])])
         if not can_be_undone(found):
             raise ToolError(f"This change cannot be undone: {why_not_undone(found)}. Nothing was changed.")

@@ -65,8 +65,9 @@ class ChangeWords:
         told = self._of(change)
         if change.kind != Change.Kind.UNDO:
             return told
-        undo = gettext("Undo: %(what)s")
-        return Told(undo % {"what": told.text}, undo % {"what": told.title})
+        undo, several = gettext("Undo: %(what)s"), gettext("records of several models")
+        text, title = (told.text, told.title) if change.model else (several, several)
+        return Told(undo % {"what": text}, undo % {"what": title})
 
     def _of(self, change: Change) -> Told:
         lines = self._lines.get(change.pk, [])

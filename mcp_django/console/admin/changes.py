@@ -103,9 +103,10 @@ class ChangeAdmin(FilteredAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Change]:
         queryset: QuerySet[Change] = super().get_queryset(request)
-        if super().has_view_permission(request):
-            return queryset
         seen = Q(user=request.user.pk)
+        if super().has_view_permission(request):
+            # Those of another tenant, where that is known, are nobody's here.
+            return queryset.filter(seen | deciding.in_tenant(request) | deciding.UNKNOWN)
         if request.user.has_perm(approvals.PERMISSION):
             seen |= inbox.NEEDS_OTHERS & deciding.in_tenant(request)
         return queryset.filter(seen)
@@ -174,8 +175,8 @@ class ChangeAdmin(FilteredAdmin):
         return printable(change.reason) or "-"
 
     @admin.display(description=_("note"))
-    def said(self, change: Change) -> str:
-        return printable(change.note) or "-"
+    def said(self, change: Any) -> str:
+        return printable(change.note_shown) or "-"
 
     @admin.display(description=_("token"))
     def token(self, change: Change) -> str:
@@ -315,8 +316,7 @@ class ChangeAdmin(FilteredAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Change | None = None) -> Any:
         is_others = obj is not None and not is_own(request, obj)
-        has_decided = obj is not None and obj.decisions.filter(user=request.user.pk).exists()
-        left_out = {"said"} if is_others and not has_decided else set()
+        left_out = {"said"} if is_others and not getattr(obj, "note_shown", "") else set()
         if is_others and not super().has_view_permission(request):
             # It may name what is hidden from this person. While the change waits, it stands beside all of it.
             left_out.add("why")
@@ -333,6 +333,9 @@ class ChangeAdmin(FilteredAdmin):
         if change is not None:
             # Only here are both the change and its viewer known.
             change.linked = self._linked(request, change)
+            # What others have said, and why it failed, may name what is hidden from this person.
+            mine = change.decisions.filter(user=request.user.pk).values_list("comment", flat=True)
+            change.note_shown = change.note if is_own(request, change) else mine.first() or ""
         return change
 
     def _linked(self, request: HttpRequest, change: Change) -> str:

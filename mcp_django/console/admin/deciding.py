@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -21,7 +22,7 @@ from mcp_django.bridge.changes import approvals, outcomes, summaries
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.run import StaleView
-from mcp_django.bridge.changes.tenants import tenant_of
+from mcp_django.bridge.changes.tenants import BY_HOST, tenant_of
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
 from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
@@ -161,6 +162,10 @@ def in_tenant(request: HttpRequest) -> Q:
     return reduce(or_, (Q(site=one.name, tenant=_tenant_here(request, one)) for one in all_sites()))
 
 
+#: The changes of which nobody knows the tenant.
+UNKNOWN = Q(tenant="") | Q(tenant__startswith=BY_HOST)
+
+
 def _tenant_here(request: Any, own_site: MCPSite) -> str:
     # A list asks for each of its changes.
     known: dict[str, str] = request.__dict__.setdefault("_mcp_tenants", {})
@@ -168,7 +173,8 @@ def _tenant_here(request: Any, own_site: MCPSite) -> str:
         ours = from_view(request)
 
         def ask() -> str:
-            with own_site.in_context(ours):
+            # Each page of the admin asks. By itself the key needs no context of a call.
+            with own_site.in_context(ours) if own_site.has_remember_key else nullcontext():
                 return tenant_of(own_site, ours)
 
         known[own_site.name] = call_hook(ask, _NOWHERE, "call_context")

@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.changes import approvals
-from mcp_django.bridge.changes.tenants import BY_HOST
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.writes import access
@@ -77,6 +76,7 @@ class _Deciding:
         self._request = request
         self._votes = approvals.votes_by_change(changes)
         self._rights: dict[str, Rights] = {}
+        self._named: dict[tuple[str, ...], bool] = {}
         self._may_write: dict[tuple[str, str, str], bool] = {}
 
     def is_for(self, change: Change) -> bool:
@@ -85,7 +85,13 @@ class _Deciding:
         mine = [one.digest for one in votes if one.user_id == self._request.user.pk]
         # Another digest than that of the last vote was for other records.
         has_voted = bool(mine) and mine[-1] == votes[-1].digest
-        return not has_voted and approvals.is_named(self._request.user, change) and self._may_make(change)
+        return not has_voted and self._is_named(change) and self._may_make(change)
+
+    def _is_named(self, change: Change) -> bool:
+        by = tuple(change.needs.get("by", ()))
+        if by not in self._named:
+            self._named[by] = approvals.is_named(self._request.user, change)
+        return self._named[by]
 
     def _may_make(self, change: Change) -> bool:
         key = change.site, change.model, change.operation
@@ -104,7 +110,7 @@ def number_elsewhere(request: HttpRequest) -> int:
     """How many changes wait for approval at hosts of which nobody knows whether they are other tenants."""
     if not request.user.has_perm(approvals.PERMISSION):
         return 0
-    found = _waiting().filter(NEEDS_OTHERS, tenant__startswith=BY_HOST).exclude(deciding.in_tenant(request))
+    found = _waiting().filter(NEEDS_OTHERS, deciding.UNKNOWN).exclude(deciding.in_tenant(request))
     return found.exclude(user=request.user.pk).count()
 
 

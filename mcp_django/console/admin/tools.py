@@ -303,9 +303,10 @@ class ToolAdmin(OverrideAdmin):
     def declared_consent(self, row: Tool) -> str:
         tool = tool_of(row)
         if isinstance(tool, WriteTool):
-            return gettext(
-                "that of each model; what is chosen here, and on the page of %(alike)s, holds for both"
-            ) % {"alike": ", ".join(tool.alike)} if tool.alike else gettext("that of each model")  # fmt: skip
+            said = [gettext("that of each model")]
+            if tool.covers:
+                said.append(gettext("what %(tool)s asks, it asks too") % {"tool": ", ".join(tool.covers)})
+            return " · ".join(said)
         return described(getattr(tool, "consent", "preview"))
 
     @admin.display(description=_("needs"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from django.apps import apps
-from django.db import router, transaction
+from django.db import DatabaseError, connections, router, transaction
 
 
 def written_databases() -> dict[str, None]:
@@ -16,9 +16,16 @@ def written_databases() -> dict[str, None]:
 
 @contextmanager
 def rolled_back() -> Iterator[None]:
-    """Take back what is written within the block, also within a transaction, and forget what was to follow a commit."""
+    """Take back what is written within the block, also within a transaction, and forget what was to follow a commit.
+
+    A database that cannot be reached is left out: nothing is written there.
+    """
     with ExitStack() as transactions:
         for alias in written_databases():
+            try:
+                connections[alias].ensure_connection()
+            except DatabaseError:
+                continue
             transactions.enter_context(transaction.atomic(using=alias))
             transactions.callback(transaction.set_rollback, True, using=alias)
         yield

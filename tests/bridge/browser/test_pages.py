@@ -424,3 +424,30 @@ def test_people_are_not_asked_about_an_answer_that_the_form_refuses(drive: Drive
         assert agent.wrong({"values": values}) == said and not Change.objects.exists()
     told = agent.ask({"values": {"minutes": 3}}, confirm=agent.shown()["confirm"])
     assert told["structuredContent"]["status"] == "pending" and stocks() == [0, 1]
+
+
+def test_a_form_that_asks_for_more_by_what_is_sent_takes_its_answer(drive: Drive) -> None:
+    class Chained(forms.Form):
+        kind = forms.CharField()
+        part = forms.ChoiceField(choices=[("", "-")])
+
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            if self.data.get("kind") == "wheel":
+                self.fields["part"].choices = [("rim", "Rim")]  # type: ignore[attr-defined]
+
+    @mcp_django.action(consent="ask", shows_page=True)
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        asked = Chained(request.POST if "kind" in request.POST else None)
+        return None if asked.is_valid() else page(request, form(_TYPED), queryset, form=asked)
+
+    agent = drive(act)
+    confirm = agent.shown()["confirm"]
+
+    told = agent.ask({"values": {"kind": "wheel", "part": "rim"}}, confirm=confirm)
+
+    assert told["structuredContent"]["status"] == "pending"
+
+
+#: A page whose script would offer the parts of a kind.
+_TYPED = '<input name="kind"><select name="part"><option value="">-</option><option value="rim">Rim</option></select>'

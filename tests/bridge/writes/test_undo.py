@@ -149,7 +149,7 @@ def test_rows_of_inlines_are_added_changed_and_made_again(root: Writer, declared
     assert Disruption.objects.filter(pk=kept.pk).exists() and flight()[0] == "note 0"
 
 
-def test_values_that_a_row_of_an_inline_comes_back_without_are_counted(
+def test_a_row_of_an_inline_that_comes_back_without_some_of_its_values_is_told(
     root: Writer, declared: Declared, users: Users
 ) -> None:
     """The form has no note, which agents read, and they do not read who reported it."""
@@ -162,7 +162,7 @@ def test_values_that_a_row_of_an_inline_comes_back_without_are_counted(
 
     notes = root.ask("undo_change", change=waits["change"])["notes"]
 
-    assert f"disruptions {gone.pk} comes back without 2 of its values, which the form lacks." in notes
+    assert f"disruptions {gone.pk} comes back without what its form does not have." in notes
 
 
 def test_an_undo_can_be_undone(root: Writer) -> None:
@@ -308,6 +308,17 @@ def test_what_was_hung_on_a_new_record_since_and_would_go_with_it(root: Writer, 
 
     assert "More would go with the records than was shown" in told and Part.objects.get().name == "new"
     assert root.ask("undo_change", change=key)["changes"][0]["deleted"] == {"shop.part": 1, "shop.supplier": 1}
+
+
+def test_records_of_a_model_that_is_gone_are_left_alone(root: Writer) -> None:
+    root.confirmed("update_record", model="flights.airline", id="UA", values={"name": "One"})
+    root.confirmed("update_record", model="flights.airport", id="JFK", values={"name": "Two"})
+    update(root, notes="fog")
+    ChangedRow.objects.filter(model="flights.airline").update(model="flights.gone")
+
+    undo(root, since=(timezone.now() - timedelta(hours=1)).isoformat())
+
+    assert flight()[0] == "note 0" and Airline.objects.get(pk="UA").name == "One"
 
 
 @pytest.mark.every_database
