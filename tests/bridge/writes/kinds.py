@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Disruption, Flight
-from mcp_django import action
+from mcp_django import action, site
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Change
@@ -39,9 +39,12 @@ class Kind:
     times: Callable[[], int]
     #: Whether it is written in the same transaction as what is kept of it.
     is_one_transaction: bool = True
+    #: What the agent has done before.
+    prepare: Callable[[Peer], None] = lambda writer: None
 
     def confirmed(self, writer: Peer) -> Message:
         """The call that confirms it."""
+        self.prepare(writer)
         shown = writer.call(self.tool, **self.arguments)["content"][0]["text"]
         [confirm] = re.findall(r'"confirm": ?"([^"]+)"', shown)
         return {**self.arguments, "confirm": confirm}
@@ -53,9 +56,9 @@ class Kind:
         return str(result["structuredContent"]["change"])
 
 
-def _logged(*keys: str) -> int:
+def _logged(*keys: str, how: str = ", change ") -> int:
     """How often an agent has written each of these flights."""
-    found = LogEntry.objects.filter(action_flag=CHANGE, change_message__contains=", change ")
+    found = LogEntry.objects.filter(action_flag=CHANGE, change_message__contains=how)
     [times] = {found.filter(object_id=key).count() for key in keys}
     return times
 
@@ -65,6 +68,19 @@ def _flown() -> int:
         distance - 1399 - key for key, distance in Flight.objects.filter(pk__in=[1, 4]).values_list("pk", "distance")
     }
     return longer
+
+
+def _delay(writer: Peer) -> None:
+    """Two flights are delayed, which needed nobody then."""
+    consent: Any = site.models[FLIGHT].consent
+    needed = consent.pop("update")
+    about = {"model": FLIGHT, "ids": ["2", "3"], "values": {"departure_delay": 77}}
+    shown = writer.call("update_records", **about)
+    assert not shown["isError"], shown
+    confirm = shown["structuredContent"]["confirm"]
+    done = writer.call("update_records", **about, confirm=confirm)["structuredContent"]
+    consent["update"] = needed
+    assert done["status"] == "applied", done
 
 
 KINDS = {
@@ -80,6 +96,13 @@ KINDS = {
             partial(_logged, "4", "7"),
         ),
         Kind("action", LENGTHEN, {"ids": ["1", "4"]}, _flown),
+        Kind(
+            "undo",
+            "undo_change",
+            {"since": "2020-01-01T00:00:00Z"},
+            partial(_logged, "2", how=", undoing "),
+            prepare=_delay,
+        ),
         Kind("call", "refund", {"flight": 10, "amount": 30.0}, Disruption.objects.count, is_one_transaction=False),
     )
 }
@@ -119,6 +142,7 @@ def switched_on() -> None:
 def move() -> None:
     """Somebody else writes a row that the change is about, of whatever kind it is."""
     Flight.objects.filter(pk__in=[1, 4, 10]).update(notes="since then", number=4444, origin_id="LGA")
+    Flight.objects.filter(pk=3).update(departure_delay=99)
 
 
 def end_lease(key: str) -> None:

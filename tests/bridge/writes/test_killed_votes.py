@@ -48,7 +48,7 @@ POSTGRESQL = settings.DATABASES["default"]["ENGINE"].rpartition(".")[2] == "post
 @pytest.fixture
 def agent(flights: Any, users: Users) -> Writer:
     switched_on()
-    return Writer(users.ops)
+    return Writer(users.admin)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def assert_goes_on(kind: Kind, point: str, key: str, agent: Writer, people: Sequ
 def test_after_a_kill_each_kind_is_made_once_or_its_end_is_told_as_unknown(
     agent: Writer, people: tuple[User, User], declared: Declared, tmp_path: Path
 ) -> None:
-    """One point of each kind, in processes beside each other."""
+    """One point of each kind, in processes beside each other: an undo would be of what the others have made."""
     declare(declared, Approval())
     points = {"record": "before the commit", "records": "after the commit", "action": "after the write",
               "call": "after the write"}  # fmt: skip
