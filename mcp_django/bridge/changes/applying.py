@@ -119,9 +119,9 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
         needs, must_wait = proposed.needs, False
         lines = proposed.summary(values=needs.level > Level.PREVIEW)
         if needs.level > Level.PREVIEW:
-            covers = change_rows.waiting_alike(exchange, tool, arguments)
-            if covers is not None:
-                return answer_of(exchange, covers)
+            alike = change_rows.waiting_alike(exchange, tool, arguments)
+            if alike is not None:
+                return answer_of(exchange, alike)
             reason = change_rows.reason_of(tool, arguments)
             must_wait = needs.level > Level.ASK or not _is_agreed(exchange, proposed, lines, reason)
         planned = change_rows.planned(exchange, tool, proposed, arguments, lines, waits=must_wait)

@@ -230,7 +230,7 @@ class RecordsTool(OperationTool):
 class UpdateRecords(RecordsTool):
     name, operation, covers = "update_records", "update", ("update_record",)
     title = "Update several records"
-    description = "Change several records, covers or each to its own. Without confirm: a preview."
+    description = "Change several records, alike or each to its own. Without confirm: a preview."
     annotations = Annotations()
     properties: ClassVar[Mapping[str, JSON]] = {
         "model": _MODEL, "ids": _IDS_OF_MANY, "filter": _FILTER, "values": _VALUES, "each": _EACH,
