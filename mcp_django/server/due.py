@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.mail import EmailMessage
@@ -169,7 +170,7 @@ def _write(user: Any, changes: list[Change]) -> bool:
     with translation.override(settings.LANGUAGE_CODE):
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
-        by = Counter((one.model or one.tool, _agent_of(one)) for one in changes)
+        by = Counter((_called(one.model or one.tool), _agent_of(one)) for one in changes)
         lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
                  for (model, agent), count in by.items()]  # fmt: skip
         # The host is the project's own: that of the request was the agent's to choose.
@@ -177,6 +178,14 @@ def _write(user: Any, changes: list[Change]) -> bool:
         where = url or gettext("They are in the admin, under Changes by agents.")
         text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
     return bool(EmailMessage(title, text, to=[address]).send())
+
+
+def _called(name: str) -> str:
+    """What the rows of a model are called; the name of a tool as it is."""
+    try:
+        return str(apps.get_model(name)._meta.verbose_name_plural)
+    except (LookupError, ValueError):
+        return name
 
 
 def _agent_of(change: Change) -> str:

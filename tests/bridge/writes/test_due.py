@@ -56,7 +56,7 @@ def test_people_who_may_approve_are_written_to_once_without_values(
 
     [sent] = mail.outbox
     assert (sent.to, sent.subject) == (["bob@example.com"], "2 changes by agents wait for you")
-    assert "2 of flights.flight, by " in sent.body and "/admin/mcp_django/change/" in sent.body
+    assert "2 of flights, by " in sent.body and "/admin/mcp_django/change/" in sent.body
     assert "fog" not in sent.body and "note 0" not in sent.body and "decide" not in sent.body
     assert "mails that were sent: 1" in told[0] and "mails that were sent: 0" in told[1]
 
