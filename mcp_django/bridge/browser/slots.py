@@ -26,6 +26,7 @@ from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.writes import access, filling
 from mcp_django.bridge.writes.fields import WritableForm
 from mcp_django.bridge.writes.form_data import FormData
+from mcp_django.core.db.interrupts import was_interrupted
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
 
@@ -214,6 +215,8 @@ class Slots:
                 made = type(form)(data.post(), data.files, prefix=form.prefix, **given)
                 errors = list(made.errors.get(field, ()))
             except Exception:
+                if was_interrupted():
+                    raise
                 logger.debug("The form of %s cannot be made of what is sent", name, exc_info=True)
                 continue
             if errors:

@@ -12,7 +12,6 @@ from mcp_django.core.hooks import call_hook
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.site import Site
 
 _HOSTS = ("HTTP_HOST", "HTTP_X_FORWARDED_HOST")
@@ -20,7 +19,7 @@ _HOSTS = ("HTTP_HOST", "HTTP_X_FORWARDED_HOST")
 BY_HOST = "host:"
 
 
-def tenant_of(site: Site | MCPSite, request: HttpRequest) -> str:
+def tenant_of(site: Site, request: HttpRequest) -> str:
     """A name for the tenant of a request, in the context of its call; empty where nothing may choose a tenant.
 
     It is made of what ``MCPSite.remember_key`` says. Where that is None, something may choose a tenant by the host.
@@ -40,6 +39,9 @@ def _plain(key: object) -> object:
     match key:
         case Model():
             return key._meta.label_lower, str(key.pk)
+        case str():
+            # Also one that is lazy, or safe for HTML.
+            return "str", str(key)
         case tuple() | list():
             return [_plain(one) for one in key]
         case set() | frozenset():

@@ -162,7 +162,7 @@ def in_tenant(request: HttpRequest) -> Q:
     return reduce(or_, (Q(site=one.name, tenant=_tenant_here(request, one)) for one in all_sites()))
 
 
-#: The changes of which nobody knows the tenant.
+#: The changes of which nobody knows the tenant: they have none, or it goes by the host.
 UNKNOWN = Q(tenant="") | Q(tenant__startswith=BY_HOST)
 
 

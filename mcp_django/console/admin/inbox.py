@@ -48,10 +48,9 @@ def waiting_for(request: HttpRequest) -> list[Change]:
         mine |= NEEDS_OTHERS & deciding.in_tenant(request)
     found = _waiting().filter(mine).order_by("created_at", "pk")[:_MOST_COUNTED]
     waiting = [one for one in found if _waits_for(user, one)]
-    others = [one for one in waiting if approvals.level_of(one) is Level.APPROVE]
-    if others:
-        is_for = _Deciding(request, others).is_for
-        waiting = [one for one in waiting if one not in others or is_for(one)]
+    if any(map(_is_others, waiting)):
+        is_for = _Deciding(request, waiting).is_for
+        waiting = [one for one in waiting if not _is_others(one) or is_for(one)]
     # The list of apps and the page itself both say how many.
     request._mcp_waiting = waiting  # type: ignore[attr-defined]
     return waiting
@@ -63,8 +62,13 @@ def _waiting() -> QuerySet[Change]:
     return waiting.defer("arguments", "origin", "result", "summary")
 
 
+def _is_others(change: Change) -> bool:
+    """Whether other people than its user decide about it."""
+    return approvals.level_of(change) is Level.APPROVE
+
+
 def _waits_for(user: Any, change: Change) -> bool:
-    if approvals.level_of(change) is not Level.APPROVE:
+    if not _is_others(change):
         return bool(change.user_id == user.pk)
     return change.user_id != user.pk and str(user.pk) not in change.persons.get("keys", ())
 
