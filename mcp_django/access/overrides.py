@@ -1,9 +1,10 @@
-"""What administrators decided about tools and prompts: on or off, described otherwise, for members of some groups."""
+"""What administrators decided: about tools and prompts, and which models, fields and callers they closed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from django.utils.functional import cached_property
 from mcp_django.access.user_permissions import Missing, permissions_of
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import PreparedQuery
+from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -47,6 +49,45 @@ _DECIDED = Q(enabled=True) | Q(restricted=True) | ~Q(description="") | ~Q(query=
 #: What holds where no administrator has decided anything. Each call asks, and making an Override is slow.
 ON, OFF = Override(enabled=True), Override(enabled=False)
 
+#: How long a pause may take to be seen, whatever TOKEN_CACHE_SECONDS says.
+_PAUSE_SECONDS = 1.0
+
+
+class Restrictions:
+    """What administrators closed on one site, from ``(kind, name, reason)`` of the rows of Restriction."""
+
+    def __init__(self, rows: Iterable[tuple[str, str, str]] = ()) -> None:
+        #: The labels of models that are switched off.
+        self.models: set[str] = set()
+        #: Label of a model → names of its fields that are switched off.
+        self.fields: dict[str, set[str]] = defaultdict(set)
+        #: Who is paused, by kind and name → the reason.
+        self.pauses: dict[tuple[str, str], str] = {}
+        for kind, name, reason in rows:
+            if kind == "model":
+                self.models.add(name)
+            elif kind == "field":
+                label, _, field = name.rpartition(".")
+                self.fields[label].add(field)
+            else:
+                self.pauses[kind, name] = reason
+
+
+NO_RESTRICTIONS = Restrictions()
+
+
+class Decided(dict[str, Override]):
+    """The overrides of a site's tools by name, and what is closed beside them: both are read with one statement."""
+
+    def __init__(self, tools: Mapping[str, Override], restrictions: Restrictions) -> None:
+        super().__init__(tools)
+        self.restrictions = restrictions
+
+
+def restrictions_in(decided: Mapping[str, Override]) -> Restrictions:
+    """What is closed by overrides that were read; nothing by those that are only supposed."""
+    return decided.restrictions if isinstance(decided, Decided) else NO_RESTRICTIONS
+
 
 class Overrides:
     """The rows of a subclass of AdminOverride, read at most once in TOKEN_CACHE_SECONDS."""
@@ -74,7 +115,7 @@ class Overrides:
 
     def of_site(self, site: Site, *, fresh: bool, request: MCPRequest | None = None) -> Mapping[str, Override]:
         """The overrides of a site by name. ``request``: that of a call, for ``ToolOverrides.of_call``."""
-        seconds = get_conf().TOKEN_CACHE_SECONDS
+        seconds = min(get_conf().TOKEN_CACHE_SECONDS, _PAUSE_SECONDS)
         fresh = fresh or not seconds
         kept = self._read.get(site.name)
         if kept is None or fresh or kept[0] <= time.monotonic():
@@ -116,16 +157,15 @@ class Overrides:
         names = self._names_read(site)
         kept = self._queries.get(site.name)
         if kept is None or kept[0] != names:
-            rows = self._rows(names)
-            query = PreparedQuery(lambda site: rows.filter(site=site), self._model._meta.get_field("site"))
+            query = PreparedQuery(lambda site: _union(self._parts(names, site)), self._model._meta.get_field("site"))
             kept = self._queries[site.name] = (names, query)
         return kept[1]
 
-    def _rows(self, names: Sequence[str] | None, *before: Any) -> QuerySet[Any, Any]:
-        """The rows of overrides, with more columns ``before`` their own."""
+    def _parts(self, names: Sequence[str] | None, site: Any, *before: Any) -> list[QuerySet[Any, Any]]:
+        """The queries for a site's rows, with more columns ``before`` their own."""
         decided = Q() if names is None else _DECIDED | Q(name__in=names)
-        rows: QuerySet[Any, Any] = self._model.objects.filter(decided).order_by()
-        return rows.values_list(*before, "groups", *self._fields)
+        rows = self._model.objects.filter(decided, site=site).order_by()
+        return [rows.values_list(*before, "groups", *self._fields)]
 
     def _names_read(self, site: Site) -> Sequence[str] | None:
         """The names whose rows are read also where these only say "off"; None: those of all names."""
@@ -140,6 +180,11 @@ class Overrides:
         return {name: _override(values, groups[name]) for name, values in values_of.items()}
 
 
+def _union(parts: Sequence[QuerySet[Any, Any]]) -> QuerySet[Any, Any]:
+    first, *rest = parts
+    return first.union(*rest, all=True).order_by() if rest else first
+
+
 def _override(values: dict[str, Any], groups: set[int]) -> Override:
     return Override(**values, groups=frozenset(groups))
 
@@ -148,6 +193,7 @@ class ToolOverrides(Overrides):
     """The rows of tools. Most are of actions of the admin, which are off where no administrator decided otherwise.
 
     With hundreds of models there are thousands of these, and each call reads the rows: those are left to the database.
+    The rows of Restriction are read with them, since each call needs both.
     """
 
     def __init__(self, model_name: str, *more_fields: str) -> None:
@@ -159,6 +205,10 @@ class ToolOverrides(Overrides):
         """As ``of``. Where both must be read, the permissions of the request's user come with the same statement."""
         fresh = fresh or exchange.connection.reads_anew
         return self.of_site(exchange.site, fresh=fresh, request=exchange.request)
+
+    def restrictions(self, site: Site, *, fresh: bool = False) -> Restrictions:
+        """What administrators closed on the site."""
+        return restrictions_in(self.of_site(site, fresh=fresh))
 
     def _names_read(self, site: Site) -> Sequence[str] | None:
         return site.tools_on
@@ -177,21 +227,47 @@ class ToolOverrides(Overrides):
         names, user_model = self._names_read(site), get_user_model()
         kept = self._queries_of_calls.get((site.name, user_model))
         if kept is None or kept[0] != names:
-            fields = [self._model._meta.get_field(name) for name in self._fields]
-            # Each column has the values of one of the two, so that no two collations of a database meet in it.
-            nothing = [Value(None, output_field=field) for field in (IntegerField(), *fields)]
 
             def make(site: Any, user: Any) -> QuerySet[Any, Any]:
-                rows = self._rows(names, *_OF_PERMISSION).filter(site=site)
-                return rows.union(*permissions_of(user, *nothing), all=True).order_by()
+                nothing = _nothing(*_restriction_fields(), IntegerField(), *self._own_fields)
+                return _union([*self._parts(names, site, *_OF_PERMISSION), *permissions_of(user, *nothing)])
 
             query = PreparedQuery(make, self._model._meta.get_field("site"), user_model._meta.pk)
             kept = self._queries_of_calls[site.name, user_model] = (names, query)
         return kept[1]
 
+    def _parts(self, names: Sequence[str] | None, site: Any, *before: Any) -> list[QuerySet[Any, Any]]:
+        """The query for the site's overrides, and that for its restrictions. Each has the columns of both."""
+        own = super()._parts(names, site, *before, *_nothing(*_restriction_fields()))
+        closed = apps.get_model("mcp_django", "Restriction").objects.filter(site__in=[site, ""])
+        nothing = _nothing(IntegerField(), *self._own_fields)
+        return [*own, closed.values_list(*before, *_OF_RESTRICTION, *nothing)]
+
+    @property
+    def _own_fields(self) -> list[Any]:
+        return [self._model._meta.get_field(name) for name in self._fields]
+
+    def _overrides(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Override]:
+        width = len(_OF_RESTRICTION)
+        closed = [row[:width] for row in found if row[0] is not None]
+        return Decided(super()._overrides([row[width:] for row in found if row[0] is None]), Restrictions(closed))
+
+
+def _nothing(*fields: AnyField) -> list[Value]:
+    """Columns without a value. Each column of a union has the values of one part, so no two collations meet in it."""
+    return [Value(None, output_field=field) for field in fields]
+
 
 #: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
-_OF_PERMISSION = [Value(None, output_field=field) for field in (IntegerField(), CharField(), CharField())]
+_OF_PERMISSION = _nothing(IntegerField(), CharField(), CharField())
+#: The columns of a restriction.
+_OF_RESTRICTION = ("kind", "name", "reason")
+
+
+def _restriction_fields() -> list[Any]:
+    model = apps.get_model("mcp_django", "Restriction")
+    return [model._meta.get_field(name) for name in _OF_RESTRICTION]
+
 
 tools = ToolOverrides("Tool", "query", "asks")
 prompts = Overrides("Prompt", "title", "text")

@@ -1,7 +1,7 @@
 """Receivers that let changes by administrators take effect in every process.
 
-They concern tokens, users, groups, permissions, tools and prompts. What they need is imported once one is called, since
-they are connected at every start of the project.
+They concern tokens, users, groups, permissions, tools, prompts and restrictions. What they need is imported once one
+is called, since they are connected at every start of the project.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mcp_django.core.events.controls import ControlKind
 from mcp_django.core.events.transaction import note_control
 
 if TYPE_CHECKING:
-    from mcp_django.models import AccessToken, AdminOverride, Grant
+    from mcp_django.models import AccessToken, AdminOverride, Grant, Restriction
 
 
 def connect() -> None:
     """Connect the receivers, each to its own senders."""
-    from mcp_django.models import AccessToken, Prompt, Tool
+    from mcp_django.models import AccessToken, Prompt, Restriction, Tool
     from mcp_django.models.grants import grant_ended
 
     user = get_user_model()
@@ -55,6 +55,8 @@ def connect() -> None:
             weak=False,
             dispatch_uid="mcp_django.overrides",
         )
+    post_save.connect(_restricted, sender=Restriction, dispatch_uid="mcp_django.restrictions")
+    post_delete.connect(_opened, sender=Restriction, dispatch_uid="mcp_django.restrictions")
 
 
 def _access_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
@@ -156,6 +158,21 @@ def _override_changed(sender: type[AdminOverride], using: str, **kwargs: Any) ->
     """An administrator decided something else about a tool or a prompt, so that its list may have changed."""
     overrides.forget()
     note_control(using, ControlKind(sender.LIST))
+
+
+def _restricted(sender: Any, instance: Restriction, using: str, **kwargs: Any) -> None:
+    """A model or a field was switched off, or somebody paused: what streams show and what lists have may change."""
+    from mcp_django.access import trail
+
+    trail.note_restriction(instance, using, closed=True)
+    announce_access_change(using, None)
+
+
+def _opened(sender: Any, instance: Restriction, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
+    trail.note_restriction(instance, using, closed=False)
+    announce_access_change(using, None)
 
 
 def _groups_changed(

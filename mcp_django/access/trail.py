@@ -18,7 +18,7 @@ from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
-from mcp_django.models import AccessToken, AdminOverride, Call, Change, Grant, Lending
+from mcp_django.models import AccessToken, AdminOverride, Call, Change, Grant, Lending, Restriction
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 
@@ -83,6 +83,13 @@ def note_override(override: AdminOverride, change: str, using: str) -> None:
     """Write down what an administrator decided about a tool or a prompt."""
     model = override._meta.label_lower
     _note(using, kind=Call.Kind.SWITCH.value, reason=change, name=override.name, model=model, site=override.site)
+
+
+def note_restriction(restriction: Restriction, using: str, *, closed: bool) -> None:
+    """Write down that an administrator switched a model or a field off or on, or paused somebody or ended the pause."""
+    words = ("resumed", "paused") if restriction.is_pause else ("on", "off")
+    about = {"method": restriction.kind, "name": restriction.name, "model": restriction._meta.label_lower}
+    _note(using, kind=Call.Kind.SWITCH.value, reason=words[closed], site=restriction.site, **about)
 
 
 def note_ending(what: str, site: str, name: str, owner: str) -> None:

@@ -8,6 +8,7 @@ from mcp_django.models.changes import Change, ChangedRow, Decision, DueRun, chan
 from mcp_django.models.grants import Grant
 from mcp_django.models.lendings import Lending
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
+from mcp_django.models.restrictions import Restriction
 from mcp_django.models.sessions import (
     CallStream,
     OpenQuestion,
@@ -38,6 +39,7 @@ __all__ = [
     "Poll",
     "PostedMessage",
     "Prompt",
+    "Restriction",
     "SSEConnection",
     "Session",
     "StreamEvent",

@@ -178,10 +178,18 @@ def _is_secret_word(word: str, holds: Holds, companions: _Companions) -> bool:
 
 
 def is_about_rights(model: type[models.Model]) -> bool:
-    """Whether rows of the model are users or say what users may do: users, groups, permissions, and who has which."""
-    between = model._meta.fields if model._meta.auto_created else ()
-    ends: set[Any] = {model, *(field.related_model for field in between if field.is_relation)}
-    return any(issubclass(end, cls) for end in ends for cls in _about_rights())
+    """Whether rows of the model are users or say what users may do: users, groups, permissions, and who has which.
+
+    Of other models, such as the permissions of objects, a row says so where it leads to a permission, or to a user and
+    to a group.
+    """
+    classes = _about_rights()
+    if not classes or issubclass(model, classes):
+        return bool(classes)
+    opts = model._meta
+    ends = {field.related_model for field in (*opts.fields, *opts.many_to_many)}
+    user, group, permission = classes
+    return permission in ends or {user, group} <= ends or (bool(opts.auto_created) and not ends.isdisjoint(classes))
 
 
 def gives_rights(field: Any) -> bool:
@@ -193,7 +201,7 @@ def gives_rights(field: Any) -> bool:
     )
 
 
-def _about_rights() -> Sequence[type[models.Model]]:
+def _about_rights() -> tuple[type[models.Model], ...]:
     """The models of users, groups and permissions, in this order."""
     if not apps.is_installed("django.contrib.auth"):
         return ()
@@ -289,7 +297,7 @@ def why_hidden(model: type[models.Model]) -> str | None:
         return f"by its name, each row of {meta.object_name} lets somebody in"
     if _holds_mail({field.name for field in meta.get_fields()}):
         return "it holds mail that was sent, which may have links to log in or to set a password"
-    return None
+    return "it holds users, or says what they may do" if is_about_rights(model) else None
 
 
 def _holds_mail(names: set[str]) -> bool:

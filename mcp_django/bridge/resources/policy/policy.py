@@ -31,10 +31,11 @@ from mcp_django.core.compat.translated_fields import language, localized
 from mcp_django.core.db.column_paths import rows_of_keys
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange import scopes
+from mcp_django.exchange.principals import Superuser
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
-    from mcp_django.access.overrides import Override
+    from mcp_django.access.overrides import Override, Restrictions
     from mcp_django.bridge.declared.inlines import InlineMCP
     from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.exchange.requests import MCPRequest
@@ -79,7 +80,9 @@ class ModelRights:
     def excluded(self) -> Container[str]:
         """Names that are not readable: every name, if the hook of the project fails."""
         names = self.ask_hook("get_exclude", None)
-        return _EveryName() if names is None else frozenset(_spellings(self.model, names))
+        if names is None:
+            return _EveryName()
+        return frozenset(_spellings(self.model, [*names, *self.rights.restrictions.fields.get(self.label, ())]))
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -516,16 +519,30 @@ class Rights:
         return [rights for rights in found if rights is not None]
 
     def decided_by(self, decided: Mapping[str, Override]) -> None:
-        """Use these overrides of tools, by name, from now on."""
-        self.overrides = decided
+        """Use these overrides of tools, by name, and what is restricted beside them, from now on."""
+        before, self.overrides = self.overrides, decided
         self._usable.clear()
+        if before is not None and overrides.restrictions_in(before) is not overrides.restrictions_in(decided):
+            self.forget()
+
+    @property
+    def decided(self) -> Mapping[str, Override]:
+        """What administrators decided, read if it was not yet."""
+        if self.overrides is None:
+            self.overrides = overrides.tools.of_request(self.site, self.request)
+        return self.overrides
+
+    @property
+    def restrictions(self) -> Restrictions:
+        """The models and fields that administrators closed. What code exposes is asked of a user in no database."""
+        if isinstance(self.request.user, Superuser):
+            return overrides.NO_RESTRICTIONS
+        return overrides.restrictions_in(self.decided)
 
     def may_use(self, tool: str) -> bool:
         """Whether administrators let the principal use a query tool. See ``ways`` for what this closes."""
         if tool not in self._usable:
-            if self.overrides is None:
-                self.overrides = overrides.tools.of_request(self.site, self.request)
-            decision = decide_by_override(self.request, self.overrides.get(tool, overrides.ON))
+            decision = decide_by_override(self.request, self.decided.get(tool, overrides.ON))
             self._usable[tool] = decision is ALLOWED
         return self._usable[tool]
 
@@ -534,9 +551,10 @@ class Rights:
         return None if model_mcp is None else self._rights_on(model_mcp)
 
     def decision(self, model_mcp: ModelMCP) -> Decision:
-        """Whether the principal may view the model, as far as scope and permission decide."""
+        """Whether the principal may view the model, as far as scope, switch and permission decide."""
         scope, hook = scopes.of_model(model_mcp.label), model_mcp.has_view_permission
-        return decide(self.request, scope, None, hook, model_mcp, "has_view_permission")
+        switch = overrides.OFF if model_mcp.label in self.restrictions.models else None
+        return decide(self.request, scope, switch, hook, model_mcp, "has_view_permission")
 
     def _rights_on(self, model_mcp: ModelMCP) -> ModelRights | None:
         if self.decision(model_mcp) is not ALLOWED:
