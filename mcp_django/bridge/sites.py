@@ -28,8 +28,9 @@ from mcp_django.bridge.callers import can_own
 from mcp_django.bridge.changes.change_rows import URI as CHANGE_URI
 from mcp_django.bridge.declared.admin_form import has_list
 from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, models_of_their_own
+from mcp_django.bridge.declared.key_alone import KeyMCP
 from mcp_django.bridge.declared.options import ModelMCP
-from mcp_django.bridge.declared.secrets import is_hidden_model, is_ours
+from mcp_django.bridge.declared.secrets import ABOUT_RIGHTS, is_ours, why_hidden
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
@@ -143,6 +144,8 @@ class MCPSite:
         self._adding_actions: Sequence[ModelMCP] = ()
         #: The models in inlines of a model: set with ``models``.
         self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
+        #: The models of which only keys are seen: set with ``models``.
+        self.keys_alone: dict[type[Model], KeyMCP] = {}
         #: Declared resources by their URI, and resource templates by the template.
         self.resources: dict[str, FunctionResource | FunctionTemplate] = {CHANGE_URI: change_template(self)}
         #: Declared prompts by name.
@@ -300,12 +303,17 @@ class MCPSite:
             import_module(settings.ROOT_URLCONF)
             withheld = self.withheld_models
             found = {one.label: one for one in self._declared.values() if one not in withheld}
-            self.inlines = {}
+            self.inlines, self.keys_alone = {}, {}
             if get_conf().EXPOSE_ADMIN:
                 for model, model_admin in self.model_admins.items():
-                    bridged = ModelMCP(model, self, bridged=True)
-                    if model not in self._declared and not is_hidden_model(model) and has_list(model_admin):
+                    if model in self._declared or not has_list(model_admin):
+                        continue
+                    why = why_hidden(model)
+                    if why is None:
+                        bridged = ModelMCP(model, self, bridged=True)
                         found.setdefault(bridged.label, bridged)
+                    elif why == ABOUT_RIGHTS:
+                        self.keys_alone[model] = KeyMCP(model, self, bridged=True)
                 self.inlines = inlines_by_parent(found.values())
                 for one in models_of_their_own(self.inlines, self.model_admins.values()):
                     if one.model not in self._declared:

@@ -19,6 +19,7 @@ class Site(Protocol):
     name: str
     tools_on_loop: Sequence[str]
     inlines: Mapping[Any, Sequence[Any]]
+    keys_alone: dict[Any, Any]
     resources: dict[str, Any]
     prompts: dict[str, Any]
     action_permission: Literal["change", "view"]

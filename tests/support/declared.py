@@ -31,8 +31,18 @@ class Declared:
         site._forget()
 
     def model(self, model: type[models.Model], model_mcp: type[ModelMCP] | None = None, **options: Any) -> None:
-        site.register(model, model_mcp, **options)
-        self._afterwards(site.unregister, model)
+        """How the model is exposed, in the place of how the test site declares it."""
+        before = site._declared.pop(model, None)
+        try:
+            site.register(model, model_mcp, **options)
+        finally:
+            self._afterwards(self._declare_again, model, before)
+
+    def unregister(self, model: type[models.Model]) -> None:
+        """The model is exposed as without a registration."""
+        before = site._declared[model]
+        site.unregister(model)
+        self._afterwards(self._declare_again, model, before)
 
     def tool(self, function: Callable[..., Any], **options: Any) -> None:
         tool(**options)(function)
@@ -60,6 +70,12 @@ class Declared:
     def _afterwards(self, undo: Callable[..., Any], *args: Any) -> None:
         self._is_used = True
         self._undo.callback(undo, *args)
+
+    def _declare_again(self, model: type[models.Model], before: ModelMCP | None) -> None:
+        site._declared.pop(model, None)
+        if before is not None:
+            site._declared[model] = before
+        site._forget()
 
     def _restore(self, model: type[models.Model], before: Any) -> None:
         admin.site._registry.pop(model, None)

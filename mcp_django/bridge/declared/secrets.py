@@ -99,6 +99,9 @@ _SECRET_CLASS_WORDS = _words(
     sensitive vault"""
 )
 
+#: Why the models of users, groups and permissions are hidden.
+ABOUT_RIGHTS = "it holds users, or says what they may do"
+
 #: The labels of our apps, whose rows hold tokens and decide about access.
 _OURS = frozenset({"mcp_django", "mcp_django_oauth"})
 _HIDDEN_APPS = _words(
@@ -297,7 +300,7 @@ def why_hidden(model: type[models.Model]) -> str | None:
         return f"by its name, each row of {meta.object_name} lets somebody in"
     if _holds_mail({field.name for field in meta.get_fields()}):
         return "it holds mail that was sent, which may have links to log in or to set a password"
-    return "it holds users, or says what they may do" if is_about_rights(model) else None
+    return ABOUT_RIGHTS if is_about_rights(model) else None
 
 
 def _holds_mail(names: set[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
@@ -200,9 +200,9 @@ def test_a_model_of_bank_accounts_is_shown_and_its_fields_are_not_all() -> None:
 
 
 def test_the_models_that_the_bridge_hides() -> None:
-    hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey]
+    hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey, User, Group, Permission]
 
-    assert [model for model in (*hidden, User, Product, Tag) if is_hidden_model(model)] == hidden
+    assert [model for model in (*hidden, Product, Tag) if is_hidden_model(model)] == hidden
 
 
 def made(name: str, *fields: str, app_label: str = "shop") -> type[models.Model]:

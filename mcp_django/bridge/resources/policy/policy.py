@@ -472,6 +472,7 @@ class Rights:
         self.overrides: Mapping[str, Override] | None = None
         self._usable: dict[str, bool] = {}
         self._models: dict[str, ModelRights | None] = {}
+        self._keys_alone: dict[str, ModelRights | None] = {}
         self._inlines: dict[InlineMCP, ModelRights | None] = {}
 
     @classmethod
@@ -487,6 +488,7 @@ class Rights:
     def forget(self) -> None:
         """Called when nobody needs them any more. Rights on models point back here, a cycle that Python frees late."""
         self._models.clear()
+        self._keys_alone.clear()
         self._inlines.clear()
 
     def of_label(self, label: str) -> ModelRights | None:
@@ -496,7 +498,12 @@ class Rights:
         return self._models[label]
 
     def of_model(self, model: Any) -> ModelRights | None:
-        return self.of_label(self.label_of(model))
+        """The rights on a model to which a row leads: those of its label, or on its keys alone."""
+        label = self.label_of(model)
+        key_mcp = self.site.keys_alone.get(model) if label not in self.site.models else None
+        if key_mcp is not None and label not in self._keys_alone:
+            self._keys_alone[label] = self._rights_on(key_mcp)
+        return self._keys_alone.get(label) or self.of_label(label)
 
     @staticmethod
     def label_of(model: Any) -> str:

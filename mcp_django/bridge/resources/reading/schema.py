@@ -93,7 +93,7 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
     described: JSON = {"type": column.kind.name}
     if field.primary_key:
         described["primary_key"] = True
-    if column.related is not None:
+    if column.related is not None and column.related.is_listed:
         described["relation"] = column.related.label
     described |= title_of(field.name, str(field.verbose_name))
     if field.help_text:

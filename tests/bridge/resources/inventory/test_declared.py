@@ -95,6 +95,7 @@ def test_why_a_field_is_not_there_and_what_is_computed(declared: Declared) -> No
         fields = ["flight", "reported_by", "kind"]
 
     declared.model(Product, ProductMCP)
+    declared.unregister(User)
     declared.admin(User, None)
     declared.model(Disruption, DisruptionMCP)
     declared.admin(Airline, type("AirlineAdmin", (Admin,), {"list_display": ["name", age]}))
@@ -190,7 +191,8 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
 
 def test_without_the_bridge_the_admin_is_left_out(declared: Declared) -> None:
     with override_settings(MCP={"EXPOSE_ADMIN": False}):
-        declared.forget()
+        declared.unregister(User)
+        declared.unregister(Group)
         declared.model(Tag, fields=["name"])
         taken = inventory.build(site)
 
