@@ -220,8 +220,8 @@ class ToolOverrides(Overrides):
             return super()._fetch(site, request)
         found = self._query_of_call(site).fetch(using, site.name, request.user.pk)
         width = len(_OF_PERMISSION)
-        missing.put(row for row in found if row[0] is not None)
-        return [row[width:] for row in found if row[0] is None]
+        missing.put(row for row in found if row[0] != _NO_PERMISSION)
+        return [row[width:] for row in found if row[0] == _NO_PERMISSION]
 
     def _query_of_call(self, site: Site) -> PreparedQuery:
         names, user_model = self._names_read(site), get_user_model()
@@ -258,8 +258,10 @@ def _nothing(*fields: AnyField) -> list[Value]:
     return [Value(None, output_field=field) for field in fields]
 
 
+#: The mark of a row that is no permission. A number, since PostgreSQL takes what is null in two parts for a text.
+_NO_PERMISSION = -1
 #: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
-_OF_PERMISSION = _nothing(IntegerField(), CharField(), CharField())
+_OF_PERMISSION = [Value(_NO_PERMISSION, output_field=IntegerField()), *_nothing(CharField(), CharField())]
 #: The columns of a restriction.
 _OF_RESTRICTION = ("kind", "name", "reason")
 
