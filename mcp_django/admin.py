@@ -12,11 +12,12 @@ from mcp_django.console.admin.later import imported
 if TYPE_CHECKING:
     from mcp_django.console.admin.activity import CallAdmin
     from mcp_django.console.admin.changes import ChangeAdmin
+    from mcp_django.console.admin.models import RestrictionAdmin
     from mcp_django.console.admin.prompts import PromptAdmin
     from mcp_django.console.admin.tokens import AccessTokenAdmin
     from mcp_django.console.admin.tools import ToolAdmin
 
-__all__ = ["AccessTokenAdmin", "CallAdmin", "ChangeAdmin", "PromptAdmin", "ToolAdmin", "register"]
+__all__ = ["AccessTokenAdmin", "CallAdmin", "ChangeAdmin", "PromptAdmin", "RestrictionAdmin", "ToolAdmin", "register"]
 
 # As the admin does it: a project may unregister them.
 register(admin.site)

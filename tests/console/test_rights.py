@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.tools.saved_queries import Parameter, write
-from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Tool
+from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Restriction, Tool
 from tests.console.test_connections import make_session
 from tests.console.visiting import client_of, make_task
 from tests.support.console import pages
@@ -43,6 +43,7 @@ def things(users: Users) -> dict[Any, Any]:
         Call: Call.objects.create(at=timezone.now(), site="mcp", kind="call", outcome="done", name="find_records"),
         # Switched off, since agents of everybody would have it otherwise.
         Prompt: Prompt.objects.create(site="mcp", name=MARK, title=MARK, description=MARK, text=MARK, enabled=False),
+        Restriction: Restriction.objects.create(site="mcp", kind="field", name=f"flights.flight.{MARK}"),
         Tool: Tool.objects.create(site="mcp", name=f"{MARK}_query", enabled=True, description=MARK, query=query),
     }  # fmt: skip
 

@@ -15,6 +15,8 @@ OTHER_PAGES = "admin/"
 SECTIONS = {
     "tool/change_list": "admin/#tools",
     "prompt/change_list": "admin/#prompts",
+    "restriction/change_list": "admin/#models",
+    "restriction/model": "admin/#models",
     "accesstoken/change_list": "admin/#access-tokens",
     "change/change_list": "approving/#the-list",
     "change/several": "approving/#several-changes",
@@ -37,6 +39,7 @@ SECTIONS = {
 #: The titles and sections that the first page links to.
 SUBJECTS: tuple[tuple[Promise, str], ...] = (
     (_("Tools"), SECTIONS["tool/change_list"]),
+    (_("Models"), SECTIONS["restriction/change_list"]),
     (_("Prompts"), SECTIONS["prompt/change_list"]),
     (_("Access tokens"), SECTIONS["accesstoken/change_list"]),
     (_("Changes by agents"), SECTIONS["change/change_list"]),

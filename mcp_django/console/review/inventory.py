@@ -126,7 +126,7 @@ def build(
             "site": site.name,
             "user": None if user is None else user.get_username(),
             "scopes": parse(ours.mcp.principal.scopes),
-            "models": {model.label: _model(model) for model in rights.models()},
+            "models": {model.label: describe_model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
             "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
             "templates": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionTemplate)},
@@ -229,7 +229,8 @@ def _without(entry: JSON, key: str) -> JSON:
 # Entries.
 
 
-def _model(rights: ModelRights) -> JSON:
+def describe_model(rights: ModelRights) -> JSON:
+    """An entry of ``models``: see ``build``."""
     model_mcp = rights.model_mcp
     fields = {}
     for column in rights.columns.values():
@@ -239,7 +240,7 @@ def _model(rights: ModelRights) -> JSON:
     return {
         "uri": uris.collection_uri(rights.model),
         "declared_by": type(model_mcp.declared_by).__name__,
-        "rows": (row_hook(model_mcp) or "all") if rights.has_rows else f"groups of {rights.smallest_group} alone",
+        "rows": rows_of(rights),
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
@@ -249,6 +250,13 @@ def _model(rights: ModelRights) -> JSON:
         "by_object": list(rights.object_hooks),
         "hidden": {**{name: why for name, _, why in hidden_fields(rights)}, **refused_sources(rights)},
     }
+
+
+def rows_of(rights: ModelRights) -> str:
+    """The project's ``get_queryset`` that gives the rows, "all", or "groups of 5 alone"."""
+    if not rights.has_rows:
+        return f"groups of {rights.smallest_group} alone"
+    return row_hook(rights.model_mcp) or "all"
 
 
 def _writes(rights: ModelRights) -> JSON:
@@ -286,6 +294,9 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
     model_mcp = rights.model_mcp
     for field in [*rights.model._meta.concrete_fields, *rights.model._meta.many_to_many]:
         if field.name in rights.columns or field.name in rights.relations:
+            continue
+        if field.name in rights.restrictions:
+            yield field.name, "switched off", "an administrator switched it off"
             continue
         if model_mcp.hides(field):
             is_named = is_named_as_secret(field)
@@ -410,6 +421,8 @@ def unexposed(site: MCPSite) -> JSON:
 def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
     scope = of_model(label)
+    if label in Rights.of(site, request).restrictions.models:
+        return "an administrator switched it off"
     if not has_scope(request, scope):
         # A principal that reads single models is told which one is missing.
         return f"the scope {scope if has_scope(request, ANY_MODEL) else READ} is missing"

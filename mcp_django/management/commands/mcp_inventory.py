@@ -16,6 +16,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
+from mcp_django.access import overrides
+from mcp_django.access.overrides import NO_RESTRICTIONS, Restrictions
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory, reasons, samples
 from mcp_django.console.review.reasons import Reasons
@@ -91,7 +93,8 @@ class Command(BaseCommand):
         elif options["compare_admin"]:
             self._compare_admin(built["admin"], len(built["models"]))
         elif path is None:
-            self.stdout.write("\n".join(_lines(built, _overrides(site) if user is None else {})))
+            decided = (_overrides(site), _restrictions(site)) if user is None else ({}, NO_RESTRICTIONS)
+            self.stdout.write("\n".join(_lines(built, *decided)))
         elif options["check"]:
             self._check(path, built)
         else:
@@ -183,20 +186,29 @@ def _overrides(site: MCPSite) -> Mapping[str, str]:
         return {}
 
 
+def _restrictions(site: MCPSite) -> Restrictions:
+    """The models and fields that administrators switched off. None if the database cannot be asked."""
+    try:
+        return overrides.tools.restrictions(site, fresh=True)
+    except (Error, ImproperlyConfigured):
+        return NO_RESTRICTIONS
+
+
 # For people.
 
 
-def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
+def _lines(built: JSON, decided: Mapping[str, str], closed: Restrictions) -> Iterator[str]:
     yield f"What {_whom(built)} reaches on the site {built['site']}."
     if built["user"] is None:
         yield "The project declares this, whatever the database holds. --user NAME prints what that user reaches now."
-    yield from _section("Models", (_model_lines(label, model) for label, model in built["models"].items()))
+    models = built["models"].items()
+    yield from _section("Models", (_model_lines(label, model, closed) for label, model in models))
     if built["below_middleware"]:
         named = ", ".join(built["below_middleware"])
         yield f"Calls run below {named}, and so over HTTP alone: WebSocket, gRPC, stdio, push and tasks are refused."
     cost = f", {built['tool_list']['bytes']:,} bytes in each list of tools"
     tools = built["tools"].items()
-    yield from _section("Tools", ([_tool_line(name, tool, built["user"], overrides)] for name, tool in tools), cost)
+    yield from _section("Tools", ([_tool_line(name, tool, built["user"], decided)] for name, tool in tools), cost)
     for title in ("resources", "templates", "prompts"):
         named = {"templates": "Resource templates"}.get(title, title.capitalize())
         yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in built[title].items()))
@@ -269,9 +281,11 @@ def _wrapped(line: str, indent: str, further: str) -> list[str]:
     )
 
 
-def _model_lines(label: str, model: JSON) -> Iterator[str]:
+def _model_lines(label: str, model: JSON, closed: Restrictions) -> Iterator[str]:
     rows = "all rows" if model["rows"] == "all" else f"the rows of {model['rows']}"
-    yield f"{label} by {model['declared_by']}: {rows}"
+    yield f"{label} by {model['declared_by']}: {rows}{', switched off now' if label in closed.models else ''}"
+    if off := closed.fields.get(label):
+        yield f"switched off now: {', '.join(sorted(off))}"
     related = {name: field["relation"] for name, field in model["fields"].items() if "relation" in field}
     yield f"fields: {', '.join(_pointing(name, related) for name in model['fields'])}"
     if model["computed"]:
@@ -302,12 +316,12 @@ def _pointing(name: str, related: Mapping[str, str]) -> str:
     return f"{name} -> {related[name]}" if name in related else name
 
 
-def _tool_line(name: str, tool: JSON, user: str | None, overrides: Mapping[str, str]) -> str:
+def _tool_line(name: str, tool: JSON, user: str | None, decided: Mapping[str, str]) -> str:
     does = "reads" if tool["read_only"] else "may destroy data" if tool["destructive"] else "changes data"
     line = f"{name}: {tool['kind']}, {does}, {tool['bytes']:,} bytes{_needs(tool)}"
     if user is not None:
         return line
-    return ", ".join([f"{line}; starts {tool['starts']}", *([overrides[name]] if name in overrides else [])])
+    return ", ".join([f"{line}; starts {tool['starts']}", *([decided[name]] if name in decided else [])])
 
 
 def _needs(entry: JSON) -> str:

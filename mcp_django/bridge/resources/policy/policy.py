@@ -7,7 +7,7 @@ not in filters, orders, searches or schemas, and not in error texts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,7 +82,12 @@ class ModelRights:
         names = self.ask_hook("get_exclude", None)
         if names is None:
             return _EveryName()
-        return frozenset(_spellings(self.model, [*names, *self.rights.restrictions.fields.get(self.label, ())]))
+        return frozenset(_spellings(self.model, [*names, *self.restrictions]))
+
+    @property
+    def restrictions(self) -> Set[str]:
+        """The names of its fields, relations and computed values that administrators switched off."""
+        return self.rights.restrictions.fields.get(self.label, frozenset())
 
     @cached_property
     def columns(self) -> dict[str, Column]:
