@@ -12,6 +12,7 @@ from django.db.models import Model
 from mcp_django.bridge.completion import CompletionFunction
 from mcp_django.bridge.declared.consent import Consent
 from mcp_django.bridge.declared.options import ModelMCP
+from mcp_django.bridge.declared.spelling import refuse_unknown
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.sites import MCPSite, site
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
 
 
+@refuse_unknown
 def register(*models_: type[Model], site: MCPSite = site) -> Callable[[M], M]:
     """Class decorator: ``@register(Flight)`` above a ModelMCP. Raises as ``MCPSite.register`` does."""
 
@@ -57,6 +59,7 @@ def tool(
 ) -> Callable[[F], F]: ...
 
 
+@refuse_unknown
 def tool(
     function: F | None = None,
     *,
@@ -132,6 +135,7 @@ def prompt(
 ) -> Callable[[F], F]: ...
 
 
+@refuse_unknown
 def prompt(
     function: F | None = None,
     *,
@@ -160,6 +164,7 @@ def prompt(
     return decorate if function is None else decorate(function)
 
 
+@refuse_unknown
 def resource(
     uri: str,
     *,

@@ -31,6 +31,7 @@ from mcp_django.bridge.declared.inlines import InlineMCP, inlines_by_parent, mod
 from mcp_django.bridge.declared.key_alone import KeyMCP
 from mcp_django.bridge.declared.options import ModelMCP
 from mcp_django.bridge.declared.secrets import ABOUT_RIGHTS, is_ours, why_hidden
+from mcp_django.bridge.declared.spelling import check_class, check_keywords, check_names, check_site_class
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
@@ -74,6 +75,10 @@ _WRITE_TOOLS: tuple[type[WriteTool], ...] = (*WRITE_TOOLS, RequestRights)
 
 #: With this many tools, no more are made of the actions that requests show.
 _MAX_TOOLS = 2_000
+
+#: What a project may override in a site.
+_OPTIONS = ("title", "action_permission")
+_HOOKS = ("call_context", "acall_context", "remember_key", "persons_of", "get_instructions")
 
 _sites: WeakSet[MCPSite] = WeakSet()
 
@@ -124,6 +129,11 @@ class MCPSite:
     #: What an action of the admin needs which names no permission: to change the model, or, as in the admin, to see its
     #: list.
     action_permission: Literal["change", "view"] = "change"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises ImproperlyConfigured for a name that is nearly one that a project may override."""
+        super().__init_subclass__(**kwargs)
+        check_site_class(cls, MCPSite, _OPTIONS, _HOOKS)
 
     def __init__(self, name: str = "mcp", *, admin_site: AdminSite | None = None) -> None:
         self._admin_site = admin_site
@@ -233,7 +243,8 @@ class MCPSite:
     ) -> None:
         """Expose models with a ModelMCP, or with ``options`` as its attributes.
 
-        Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed. Then none of them is.
+        Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed, or for an option that is
+        misspelt. Then none of them is.
         """
         made: dict[type[Model], ModelMCP] = {}
         for model in _listed(model_or_iterable):
@@ -247,8 +258,11 @@ class MCPSite:
                 raise AlreadyRegistered(f"{model._meta.label} is already registered with mcp_django.")
             cls = model_mcp or ModelMCP
             if options:
+                check_keywords(model, cls, options)
                 cls = type(f"{model.__name__}MCP", (cls,), options)
+            check_class(model, cls)
             made[model] = cls(model, self)
+            check_names(made[model])
         self._declared.update(made)
         self._forget()
 

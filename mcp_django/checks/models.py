@@ -16,6 +16,7 @@ from django.db.models.base import ModelBase
 from mcp_django.bridge.declared.admin_form import is_record_field
 from mcp_django.bridge.declared.options import ModelMCP, row_hook
 from mcp_django.bridge.declared.secrets import is_named_as_secret
+from mcp_django.bridge.declared.spelling import stray_values
 from mcp_django.bridge.resources.fields.field_kinds import kind_of
 from mcp_django.bridge.resources.fields.indexes import index_for, is_indexed, own_columns
 from mcp_django.bridge.resources.reading.list_filters import PREFIX as LIST_FILTER
@@ -57,6 +58,7 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
                 hint=f"Name {primary_key.name} in fields if agents may read it; otherwise leave the model out.",
                 id="mcp_django.E007",
             )
+    yield from _check_values(model_mcp)
     yield from _check_record(model_mcp)
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
@@ -78,6 +80,16 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
                     hint=nearest(name, allowed).strip() or f"Columns: {', '.join(allowed)}.",
                     id="mcp_django.E006",
                 )
+
+
+def _check_values(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
+    cls = type(model_mcp)
+    for name in stray_values(model_mcp.model, cls):
+        yield Warning(
+            f"{cls.__name__}.{name} is no option of a ModelMCP, so mcp_django does not read it.",
+            hint=f"Correct or remove it. If the name is your own, annotate it, as {name}: Any.",
+            id="mcp_django.W031",
+        )
 
 
 def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:

@@ -8,11 +8,8 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.contrib.auth import get_permission_codename
 from django.core.checks import CheckMessage, Error, Warning
 
-from mcp_django.bridge.changes.approvals import are_told_by_tables, declared_approvals
-from mcp_django.bridge.declared.consent import GROUP
 from mcp_django.bridge.declared.secrets import is_ours
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
@@ -20,7 +17,9 @@ from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.actions import declared_actions
 from mcp_django.bridge.tools.object_actions import object_action_tools
+from mcp_django.checks.endpoint import check_endpoints
 from mcp_django.checks.models import check_model, check_orderings
+from mcp_django.checks.permissions import check_permissions
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import get_conf, unknown_keys
 from mcp_django.core.compat.admin import model_admins, served_admin_sites
@@ -34,7 +33,13 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
     sites = all_sites()
     models = [model_mcp for site in sites for model_mcp in site.models.values()]
     found = [message for site in sites for message in _check_site(site)]
-    return [*_check_middleware(sites), *found, *check_orderings(models)]
+    return [
+        *check_endpoints(sites),
+        *_check_middleware(sites),
+        *check_permissions(sites),
+        *found,
+        *check_orderings(models),
+    ]
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
@@ -42,7 +47,6 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_tasks(site)
     yield from _check_resources(site)
     yield from _check_schemas(site)
-    yield from _check_approvals(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, ActingTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
@@ -54,26 +58,6 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
                     yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
                 else:
                     yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
-
-
-def _check_approvals(site: MCPSite) -> Iterator[CheckMessage]:
-    if not are_told_by_tables():
-        return
-    known = {
-        f"{model._meta.app_label}.{codename}"
-        for model in apps.get_models()
-        for codename in (
-            *(get_permission_codename(verb, model._meta) for verb in model._meta.default_permissions),
-            *(codename for codename, _ in model._meta.permissions),
-        )
-    }
-    for where, rule in declared_approvals(site):
-        if isinstance(rule.by, str) and rule.by and not rule.by.startswith(GROUP) and rule.by not in known:
-            yield Warning(
-                f"People with the permission {rule.by!r} must approve {where}, and no model declares it.",
-                hint="Correct its name, or declare it in Meta.permissions. Nobody has one that does not exist.",
-                id="mcp_django.W030",
-            )
 
 
 #: Keywords of alternatives, which some providers of models refuse at the top of a tool's schema.

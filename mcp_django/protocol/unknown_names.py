@@ -10,6 +10,11 @@ from itertools import islice
 _SIMILAR = 0.6
 _MAX_SHOWN = 100
 
+#: How many letters may be wrong in a name that was misspelt, and in one of so many letters.
+_SLIPS, _MANY_SLIPS, _LONG = 1, 2, 8
+#: In front of a getter, which makes no name longer.
+_GETTER = "get_"
+
 #: Suggested values, all of them almost as near as the first.
 _MAX_MEANT = 3
 _CLOSE = 0.1
@@ -41,6 +46,31 @@ def _ratio(one: str, other: str) -> float:
     matcher = SequenceMatcher(None, one, other)
     # ``ratio`` is costly, and never more than ``quick_ratio``.
     return matcher.ratio() if matcher.quick_ratio() >= _SIMILAR else 0.0
+
+
+def misspelt(name: str, known: Iterable[str]) -> str:
+    """The known name that this one is but for a wrong letter, or two in a long one; empty where it is another name.
+
+    Capitals do not count: ``getQueryset`` is ``get_queryset``.
+    """
+    for other in known:
+        allowed = _SLIPS if len(other.removeprefix(_GETTER)) < _LONG else _MANY_SLIPS
+        if abs(len(name) - len(other)) <= allowed and _slips(name.lower(), other) <= allowed:
+            return other
+    return ""
+
+
+def _slips(one: str, other: str) -> int:
+    """How many letters are missing, too many, wrong or in the wrong order, each two of them once."""
+    before: list[int] = []
+    line = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        earlier, before, line = before, line, [row]
+        for column, expected in enumerate(other, 1):
+            line.append(min(before[column] + 1, line[-1] + 1, before[column - 1] + (letter != expected)))
+            if row > 1 and column > 1 and (letter, expected) == (other[column - 2], one[row - 2]):
+                line[-1] = min(line[-1], earlier[column - 2] + 1)
+    return line[-1]
 
 
 def unknown_name(what: str, name: str, allowed: Sequence[str], meant: str = "") -> str:

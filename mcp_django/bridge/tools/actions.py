@@ -16,6 +16,7 @@ from django.utils.functional import cached_property
 from mcp_django.bridge.changes import confirmations
 from mcp_django.bridge.changes.proposed import CONFIRM
 from mcp_django.bridge.declared.consent import CONSENTS, is_consent
+from mcp_django.bridge.declared.spelling import refuse_unknown
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.reading import splitting
 from mcp_django.bridge.tools import action_pages
@@ -54,6 +55,7 @@ _CONFIRM: JSON = {
 }
 
 
+@refuse_unknown
 def action(
     *,
     read_only: bool = False,

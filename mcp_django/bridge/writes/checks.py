@@ -39,11 +39,11 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
         return
     for operation, consent in declared.items():
-        if operation not in OPERATIONS or not is_consent(consent):
+        if not is_consent(consent):
             yield Error(
                 f"{name}.consent has {operation!r}: {consent!r}.",
-                hint=f"Operations: {', '.join(OPERATIONS)}. Each needs 'preview', 'ask', 'approve' or an Approval, by "
-                "at least one person, whom a permission as app.codename, group:NAME or a function names.",
+                hint="An operation needs 'preview', 'ask', 'approve' or an Approval, by at least one person, whom a "
+                "permission as app.codename, group:NAME or a function names.",
                 id="mcp_django.E025",
             )
     if model_mcp.preview not in _PREVIEWS:
