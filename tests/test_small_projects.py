@@ -67,6 +67,36 @@ if "django.contrib.admin" in apps:
     pages = {name: person.get(f"/admin/mcp_django/{name}/").status_code for name in ("tool", "accesstoken", "call")}
 print(json.dumps([called["result"]["content"][0]["text"], landing, pages]))
 """
+#: Runs every command of ours before there is a table, each with arguments that need one.
+_UNMIGRATED = """
+import io, json, sys
+import django
+from django.conf import settings
+from django.core.management import CommandError, call_command, get_commands
+from django.urls import include, path
+
+settings.configure(
+    SECRET_KEY="x" * 50, ROOT_URLCONF="__main__", ALLOWED_HOSTS=["*"], USE_TZ=True,
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "mcp_django",
+                    "mcp_django.oauth"],
+    MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
+                "django.contrib.auth.middleware.AuthenticationMiddleware"],
+    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1]}},
+)
+django.setup()
+urlpatterns = [path("", include("mcp_django.urls"))]
+
+said = {name: [] for name, app in get_commands().items() if app.startswith("mcp_django")}
+for name, *arguments in json.loads(sys.argv[2]):
+    try:
+        call_command(name, *arguments, stdout=io.StringIO(), stderr=io.StringIO())
+    except Exception as error:
+        said[name].append(f"{type(error).__name__}: {error}")
+    else:
+        said[name].append("")
+print(json.dumps(said))
+"""
 _APPS = ["django.contrib.auth", "django.contrib.contenttypes"]
 _ADMIN = ["django.contrib.admin", "django.contrib.messages", "django.contrib.sessions"]
 
@@ -87,3 +117,28 @@ def test_one_line_brings_the_tools_into_the_admin_before_it_or_behind_it(tmp_pat
 
     assert said(tmp_path, [*_APPS, *_ADMIN, "mcp_django"]) == ["3", 200, pages]
     assert said(tmp_path, ["mcp_django", *_APPS, *_ADMIN]) == ["3", 200, pages]
+
+
+def test_a_command_that_needs_tables_says_before_migrate_that_they_are_missing(tmp_path: Path) -> None:
+    needing = {
+        "mcp_token": [["nobody"], ["--roll", "1"], ["--clear", "9"], ["--token", "1", "--made-by", "nobody"]],
+        "mcp_audit": [[], ["--follow"], ["--clear"], ["--forget", "shop.order:1"]],
+        "mcp_due": [[], ["--loop", "1"]],
+        "mcp_inventory": [["--user", "nobody"], ["--scopes", "tool:nothing"]],
+        "mcp_stdio": [["--user", "nobody"]],
+        "mcp_oauth": [["check"]],
+    }
+    calls = [[name, *arguments] for name, lines in needing.items() for arguments in lines]
+
+    done = forkserver.run(["-c", _UNMIGRATED, str(tmp_path / "empty.sqlite3"), json.dumps(calls)], cwd=ROOT, env={})
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    # The rest serve, or look at PostgreSQL alone.
+    assert set(said) == {*needing, "mcp_grpc", "mcp_triggers"}
+    for name, lines in needing.items():
+        assert len(said[name]) == len(lines)
+        for line in said[name]:
+            assert line.startswith("CommandError: Migrations are not applied (no such table: "), (name, line)
+            assert line.endswith("). Run: manage.py migrate") and "\n" not in line
+    assert "Traceback" not in done.stderr

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
 from mcp_django.core.db.clearing import clear_in_batches
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.management.audit_follower import Follower
 from mcp_django.management.audit_lines import as_columns, as_json, heading
 from mcp_django.management.moments import MOMENT_HELP, parse_moment
@@ -29,7 +30,7 @@ _SINCE = {False: "1d", True: "1m"}
 _NARROWING = ("user", "token", "tool", "model", "kind", "outcome")
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "Print what agents did, the oldest line first. Follow it with --follow; delete old lines with --clear."
     requires_system_checks = ()
 

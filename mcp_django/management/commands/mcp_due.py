@@ -6,11 +6,13 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import close_old_connections
 
+from mcp_django.core.db.commands import DatabaseCommand
 
-class Command(BaseCommand):
+
+class Command(DatabaseCommand):
     help = (
         "Do what is due: write to people about changes that wait for them, give up those that waited too long, mark "
         "rights that have ended, and go on with approved ones after a crash. Run it every minute by cron."
@@ -21,11 +23,14 @@ class Command(BaseCommand):
         parser.add_argument("--loop", type=float, metavar="SECONDS", help="Go on, with so many seconds between.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        from mcp_django.models import DueRun
         from mcp_django.server import due
 
         pause = options["loop"]
         if pause is not None and pause <= 0:
             raise CommandError("--loop takes a number of seconds above 0.")
+        # Without the tables, each part would fail and be logged.
+        DueRun.objects.exists()
         while True:
             done = due.run()
             told = [f"{name}: {'failed' if count is None else count}" for name, count in done.items()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import Error
 
 from mcp_django.access import overrides
@@ -21,6 +21,7 @@ from mcp_django.access.overrides import NO_RESTRICTIONS, Restrictions
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory, reasons, samples
 from mcp_django.console.review.reasons import Reasons
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
 from mcp_django.management.progress import show_progress
@@ -30,7 +31,7 @@ from mcp_django.types import JSON
 _WIDTH = 110
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = (
         "Print the models, fields, tools and actions that agents can reach, and the size of the list of tools. Without "
         "--user, print what a superuser reaches with every tool switched on, without asking a database. Only --sample "

@@ -11,10 +11,11 @@ import threading
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 
 from mcp_django.bridge.sites import MCPSite
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.core.events.publisher import flush
 from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.core.running.workers import close_workers
@@ -28,7 +29,7 @@ from mcp_django.transports.stdio.standard import Standard, claim
 _WORKERS_SECONDS = 0.5
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "Serve MCP on standard input and output, to one client and as one user. Logs go to standard error."
     requires_system_checks = ()
 

@@ -11,11 +11,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from mcp_django.console.credentials.makers import record_maker
 from mcp_django.core.db.clearing import clear_away
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
@@ -27,7 +28,7 @@ from mcp_django.models.tokens import NEVER, Expiry
 _MAX_DAYS = 36_500
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "Make a token with which an agent may act as a user, and print it. It cannot be shown again."
     requires_system_checks = ()
 

@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.test import Client
 
 from mcp_django.conf import get_conf
+from mcp_django.core.db.commands import DatabaseCommand
+from mcp_django.models import Call
 from mcp_django.oauth import paths
 from mcp_django.oauth.checks import deployment_problems, setting_problems
 
@@ -103,7 +105,7 @@ class Walk:
         self.problems.append(f"{said}{more}.{html}")
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "Say what a client that wants to log in finds, and what is wrong with it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -119,6 +121,9 @@ class Command(BaseCommand):
         url = options["url"]
         if url and urlsplit(url).scheme not in ("http", "https"):
             raise CommandError("--url: name the endpoint as https://example.com/mcp.")
+        if not url:
+            # This process writes to the audit trail, and would log that there is none.
+            Call.objects.exists()
         walks = [Walk(url, _over_network)] if url else [Walk(one, _in_process) for one in _own_endpoints()]
         for walk in walks:
             for line in walk.steps():
