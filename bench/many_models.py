@@ -132,6 +132,9 @@ _ASKED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "describe a model": ("tools/call", {"name": "describe_models", "arguments": {"model": "app0.model0"}}),
     "describe_models": ("tools/call", {"name": "describe_models", "arguments": {}}),
 }
+_MODELS_PAGE = "Models in the admin"
+#: Milliseconds that this page may take with however many models.
+_MODELS_PAGE_MS = 500
 #: What depends on no other model, so that it may not grow.
 _OF_ONE = ("a trivial call, ms", "find 20 rows, ms", "describe a model, ms")
 
@@ -174,6 +177,8 @@ def _goals(found: Mapping[int, Mapping[str, float]]) -> Iterator[Any]:
             measured["tools/list, bytes"] / first["tools/list, bytes"],
             MOST_BYTES,
         )
+        page = f"{_MODELS_PAGE}, ms"
+        yield Goal(f"{number} models: {page}", measured[page], _MODELS_PAGE_MS, "ms")
         for row, value in measured.items():
             if row != "tools/list, bytes":
                 most = MOST if row in _OF_ONE else MOST * number / least
@@ -248,6 +253,7 @@ def ask(rounds: int) -> None:
 
     ways = {name: _request(token, *asked) for name, asked in _ASKED.items()}
     ways["Tools in the admin"] = lambda: browser.get("/admin/mcp_django/tool/")
+    ways[_MODELS_PAGE] = lambda: browser.get("/admin/mcp_django/restriction/")
     sizes = {name: len(answer().content) for name, answer in ways.items()}
     measured = {f"{name}, ms": min(_taken(answer) for _ in range(rounds)) * 1e3 for name, answer in ways.items()}
     print(json.dumps({"token": token, "measured": {"tools/list, bytes": sizes["tools/list"], **measured}}))
