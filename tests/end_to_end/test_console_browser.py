@@ -26,6 +26,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "tool": ("/admin/mcp_django/tool/", "find_records"),
     "answer": ("/admin/mcp_django/tool/", "Try it find_records"),
     "saving": ("/admin/mcp_django/tool/", "Try it find_records"),
+    "models": ("/admin/mcp_django/restriction/", ""),
+    "model": ("/admin/mcp_django/restriction/", "flights.flight"),
     "prompts": ("/admin/mcp_django/prompt/", ""),
     "tokens": ("/admin/mcp_django/accesstoken/", ""),
     "new token": ("/admin/mcp_django/accesstoken/add/", ""),
