@@ -487,7 +487,9 @@ class Rights:
         # Rights differ inside `using_tool()` and `supposing()`, so each has its own cache entry.
         name = (site.name, request.used_tool, request.supposed is not None, language())
         if name not in kept:
+            decided = next((one.overrides for one in kept.values() if one.site is site), None)
             kept[name] = cls(site, request)
+            kept[name].overrides = decided
         return kept[name]
 
     def forget(self) -> None:
