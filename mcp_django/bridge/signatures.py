@@ -21,6 +21,7 @@ from mcp_django.bridge.resources.completers import complete_key
 from mcp_django.bridge.resources.policy import visible_rows
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.reading.keys import no_record
+from mcp_django.bridge.resources.reading.returned import NO_OBJECT
 from mcp_django.bridge.uploads.files import NO_UPLOAD, SCHEME, StoredUpload, open_upload
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.suspension import finishing
@@ -204,7 +205,7 @@ def _explained(run: Callable[[], Any]) -> Any:
     except PermissionDenied:
         raise ToolError("You may not do this.") from None
     except ObjectDoesNotExist:
-        raise ToolError("There is no such object.") from None
+        raise ToolError(NO_OBJECT) from None
     except DjangoValidationError as error:
         raise ToolError("; ".join(error.messages)) from None
 

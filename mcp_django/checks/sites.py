@@ -47,6 +47,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_tasks(site)
     yield from _check_resources(site)
     yield from _check_schemas(site)
+    yield from _check_returned(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, ActingTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
@@ -72,6 +73,19 @@ def _check_schemas(site: MCPSite) -> Iterator[CheckMessage]:
                 "refuse: their clients lose the tool.",
                 hint="Say it of an argument, or check it in the function.",
                 id="mcp_django.W029",
+            )
+
+
+def _check_returned(site: MCPSite) -> Iterator[CheckMessage]:
+    for tool in site.tools.values():
+        model = tool.returned_model
+        declared = None if model is None else site.models.get(Rights.label_of(model))
+        if model is not None and (declared is None or not declared.rows):
+            why = "agents never see" if declared is None else "is shown in groups alone"
+            yield Warning(
+                f"The tool {tool.name} returns rows of {model._meta.label}, which {why}: every call is refused.",
+                hint="Register the model with rows, or return a dict or a dataclass with the values to be shown.",
+                id="mcp_django.W036",
             )
 
 

@@ -411,3 +411,21 @@ def test_w029_alternatives_at_the_top_of_a_schema(declared: Declared) -> None:
         "one": ["The input_schema of the tool one has oneOf at its top, which some providers of models refuse: their "
                 "clients lose the tool."],
     }  # fmt: skip
+
+
+def test_w036_a_tool_that_returns_rows_which_nobody_sees(declared: Declared) -> None:
+    declared.model(Airport, rows=False, fields="__all__")
+    for number, annotation in enumerate((Session, list[Session], Airport | None, Flight, list[Flight], dict[str, int])):
+
+        def give(request: HttpRequest) -> Any:
+            """Give."""
+
+        give.__annotations__["return"] = annotation
+        declared.tool(give, name=f"give_{number}")
+
+    assert [message.msg for message in of("W036")] == [
+        f"The tool give_{number} returns rows of {model}: every call is refused."
+        for number, model in enumerate(
+            ["sessions.Session, which agents never see"] * 2 + ["flights.Airport, which is shown in groups alone"]
+        )
+    ]

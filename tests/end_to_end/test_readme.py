@@ -264,6 +264,8 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
                     for block in (await client.call_tool("label", {"city": "Ulm", "street": "Box 7"})).content
                 ],
                 "postage": await call("postage", country="DE"),
+                "last": await call("order_of", email="a@example.com"),
+                "large": await call("large_orders", least=10),
                 "listing": await client.call_tool("list_orders", progress_callback=note_line),
                 "checked": await client.call_tool("check_orders", progress_callback=note_progress),
                 "cancelled": await call("cancel_order", order=1),
@@ -273,7 +275,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
         said = serving_loop.run(conversation(served, served.token("admin")), 60)
 
     own = {"apply_discount", "turnover", "shop_order_export", "shop_order_close", "label", "postage", "cancel_order",
-           "check_orders", "list_orders", "check_import"}  # fmt: skip
+           "check_orders", "list_orders", "check_import", "order_of", "large_orders"}  # fmt: skip
     assert set(said["tools"]) == {"describe_models", "find_records", "get_record", "aggregate_records", *own}
     assert said["orders"]["columns"] == ["id", "number", "status", "total"]
     assert [row[1] for row in said["orders"]["rows"]] == ["A1", "A2"]
@@ -303,6 +305,8 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
     assert shop.run("from shop.news import news, publish; publish('A sale.'); print(news(None))") == "A sale.\n"
     assert said["label"] == ["text", "resource", "resource_link"]
     assert json.loads(said["postage"]) == [200, 500]
+    assert json.loads(said["last"])["result"]["number"] == "A1"
+    assert [row[1] for row in json.loads(said["large"])["rows"]] == ["A1", "A2"]
     assert [json.loads(line) for line in "\n".join(lines).split("\n")] == said["listing"].structured_content
     assert [line["number"] for line in said["listing"].structured_content] == ["A2", "A3", "A1"]
     assert said["checked"].structured_content == 0

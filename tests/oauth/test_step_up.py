@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application as get_django_application
+from django.http import HttpRequest
 from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
 
+from demo_project.flights.models import Airport
 from mcp_django import ModelMCP
 from mcp_django.audit.recorder import recorder
 from mcp_django.exchange.exchange import Exchange
@@ -119,6 +121,25 @@ def test_a_call_is_challenged_with_all_scopes_at_once_and_written_down_as_a_refu
     assert answer.json["error"]["data"] == {"reason": "INSUFFICIENT_SCOPE", "scopes": ["actions"]}
     line = Call.objects.filter(method="tools/call").latest("pk")
     assert (line.outcome, line.reason, line.client_id) == ("refused", "NO_SCOPE", CLAUDE)
+
+
+def test_a_client_is_challenged_for_the_rows_that_a_tool_returns_before_it_runs(
+    users: Users, peers: Peers, flights: Any, declared: Declared
+) -> None:
+    runs: list[str] = []
+
+    def rename(request: HttpRequest) -> Airport:
+        """Rename."""
+        runs.append("rename")
+        return Airport.objects.get(pk="JFK")
+
+    declared.tool(rename)
+
+    answer = post(peers(token_with(users.ops, "actions")), call("rename"))
+
+    assert answer.status == 403
+    assert 'scope="actions model:flights.airport:read"' in answer.headers["www-authenticate"]
+    assert runs == []
 
 
 def test_a_client_is_challenged_for_what_it_needs_beside_what_it_has(users: Users, peers: Peers, flights: Any) -> None:

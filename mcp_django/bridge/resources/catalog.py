@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.utils import translation
@@ -13,14 +13,14 @@ from django.utils.text import capfirst
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide, supposing
-from mcp_django.bridge.resources import annotating, function, queries, uris
+from mcp_django.bridge.resources import annotating, function, queries, rules, uris
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.bridge.resources.function import FunctionResource
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.audited import note_filter
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-from mcp_django.bridge.resources.reading import files, rows, splitting
+from mcp_django.bridge.resources.reading import files, returned, rows, splitting
 from mcp_django.bridge.resources.reading import templates as model_templates
 from mcp_django.bridge.resources.reading.schema import record_schema
 from mcp_django.bridge.resources.reading.templates import MIME_TYPE
@@ -142,7 +142,26 @@ def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
     resource = find_declared(exchange.site, exchange.request, uri)
     if resource is None:
         return None
-    return finishing(partial(_explained, exchange, uri), partial(resource.read, exchange.request, uri))
+    shown = partial(_shown, exchange, f"The resource {uri}")
+    return finishing(partial(_explained, exchange, uri), partial(resource.read, exchange.request, uri, shown))
+
+
+def _shown(exchange: Exchange, owner: str, value: Any) -> Any:
+    """What a function has returned, with rows of a model in the form of a record or a collection.
+
+    None for a row that the principal may not see. Raises ToolError as ``returned.read``.
+    """
+    given = returned.rows_in(value, owner)
+    if given is None:
+        return value
+    found = returned.read(exchange, given, value, owner)
+    if found is None:
+        return [] if given.many else None
+    if isinstance(found, returned.ReturnedRecord):
+        return found.record.values
+    notes = [*found.page.notes, *rules.of_records(found.rights, rows.RecordQuery())]
+    values = {"model": found.rights.label, "columns": found.page.columns, "rows": found.page.rows}
+    return {**_if_any(more=found.more), **values, **_if_any(notes=notes)}
 
 
 def _explained(exchange: Exchange, uri: str, run: Callable[[], JSON | None]) -> JSON | None:
@@ -220,6 +239,6 @@ def _describe_collection(model: ModelRights, *, dated: bool) -> JSON:
     return {**described, **_if_any(annotations=annotations)}
 
 
-def _if_any(**members: JSON) -> JSON:
+def _if_any(**members: Any) -> JSON:
     """Those of the members that are not empty."""
     return {name: value for name, value in members.items() if value}

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
+from pydantic_core import PydanticSerializationError
 
 from mcp_django.access.permissions import has_permission
+from mcp_django.bridge.declared import returned
 from mcp_django.content import write_annotations
 from mcp_django.core.hooks import call_hook
 from mcp_django.core.running.suspension import finishing
@@ -24,11 +26,16 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
+#: Gives what is shown of a value that a function has returned.
+Shown = Callable[[Any], Any]
+
+
 @dataclass(frozen=True)
 class DeclaredByFunction:
     """What a resource and a resource template have in common.
 
-    Raises ImproperlyConfigured for invalid annotations, and for a ``watch`` that is no bool and no list of models.
+    Raises ImproperlyConfigured for invalid annotations, for a ``watch`` that is no bool and no list of models, and for
+    a function whose annotation promises what it cannot return.
     """
 
     #: The URI, or the template.
@@ -52,6 +59,16 @@ class DeclaredByFunction:
             write_annotations(**self.annotations, last_modified=None)
         except (TypeError, ValueError) as error:
             raise ImproperlyConfigured(f"{self.uri}: annotations={dict(self.annotations)!r}: {error}") from None
+        self._check_returned()
+
+    def _check_returned(self) -> None:
+        try:
+            annotation = get_type_hints(self.function, include_extras=True).get("return")
+        except (NameError, TypeError):
+            return  # A name that only a type checker knows, or no function.
+        owner = f"The resource {self.uri}"
+        if returned.rows_of(annotation, owner) is None:
+            returned.check_parts(annotation, owner)
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
@@ -97,10 +114,10 @@ class FunctionResource(DeclaredByFunction):
             described["annotations"] = annotations
         return described
 
-    def read(self, request: MCPRequest, uri: str) -> JSON | None:
+    def read(self, request: MCPRequest, uri: str, shown: Shown) -> JSON | None:
         """The contents."""
         call = partial(call_function, self.function, request, {}, name=f"resource {self.uri}")
-        return finishing(lambda run: contents(uri, self.mime_type, run()), call)
+        return finishing(lambda run: contents(uri, self.mime_type, shown(run())), call)
 
 
 def _are_models(value: Any) -> bool:
@@ -113,10 +130,13 @@ def _are_models(value: Any) -> bool:
 
 
 def contents(uri: str, mime_type: str, value: Any) -> JSON:
-    """Contents of a resource, ``{uri, mimeType, text}`` or ``{uri, mimeType, blob}``."""
+    """Contents of a resource, ``{uri, mimeType, text}`` or ``{uri, mimeType, blob}``. Raises TypeError."""
     from mcp_django.protocol.jsonrpc import encode
 
     if isinstance(value, bytes | bytearray | memoryview):
         return {"uri": uri, "mimeType": mime_type, "blob": base64.b64encode(value).decode()}
-    text = value if isinstance(value, str) else encode(value).decode()
+    try:
+        text = value if isinstance(value, str) else encode(value).decode()
+    except PydanticSerializationError as error:
+        raise TypeError(returned.has_no_json(f"The resource {uri}", error)) from error
     return {"uri": uri, "mimeType": mime_type, "text": text}

@@ -16,7 +16,7 @@ from django.utils.functional import cached_property
 
 from mcp_django.bridge.completion import CompletionFunction
 from mcp_django.bridge.resources import uris
-from mcp_django.bridge.resources.function import DeclaredByFunction, contents
+from mcp_django.bridge.resources.function import DeclaredByFunction, Shown, contents
 from mcp_django.content import write_annotations
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exchange.functions import call_function
@@ -127,17 +127,17 @@ class FunctionTemplate(DeclaredByFunction):
             described["annotations"] = write_annotations(**self.annotations)
         return described
 
-    def read(self, request: MCPRequest, uri: str) -> JSON | None:
+    def read(self, request: MCPRequest, uri: str, shown: Shown) -> JSON | None:
         """The contents of one of its URIs; None if the function finds none."""
         values = self.match(uri)
         if values is None:
             return None
         call = partial(call_function, self.function, request, values, name=f"resource {self.uri}")
-        return finishing(partial(self._contents, uri), call)
+        return finishing(partial(self._contents, uri, shown), call)
 
-    def _contents(self, uri: str, run: Callable[[], Any]) -> JSON | None:
+    def _contents(self, uri: str, shown: Shown, run: Callable[[], Any]) -> JSON | None:
         try:
-            value = run()
+            value = shown(run())
         except (ObjectDoesNotExist, Http404, PermissionDenied):
             return None
         return None if value is None else contents(uri, self.mime_type, value)

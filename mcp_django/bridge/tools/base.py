@@ -16,6 +16,8 @@ from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.tools.mirrored import Mirrored
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
@@ -99,6 +101,11 @@ class BaseTool(ABC):
     def declared_schema(self) -> JSON:
         """The schema of the arguments that the project declares. Empty for a tool of ours."""
         return {}
+
+    @property
+    def returned_model(self) -> type[Model] | None:
+        """The model whose rows a function of the project returns, where its annotation says so."""
+        return None
 
     @property
     def argument_names(self) -> Collection[str]:

@@ -38,6 +38,8 @@ from mcp_django.protocol.unknown_names import unknown_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.bridge.changes.proposed import Admit
     from mcp_django.bridge.declared.consent import Consent
     from mcp_django.exchange.exchange import Exchange
@@ -169,6 +171,11 @@ class FunctionTool(BaseTool):
         return self._returns.schema.schema if is_promised and self._returns.schema else None
 
     @property
+    def returned_model(self) -> type[Model] | None:
+        rows = self._returns.rows if isinstance(self._returns, Returns) else None
+        return None if rows is None else rows.model
+
+    @property
     def argument_names(self) -> Collection[str]:
         names: Collection[str] = self._input.schema.get("properties", {})
         return names
@@ -215,7 +222,10 @@ class FunctionTool(BaseTool):
         return ""
 
     def _read(self, exchange: Exchange, arguments: JSON) -> tuple[JSON, JSON]:
-        """The arguments as they are checked, and the values that the function gets. Raises ToolError."""
+        """The arguments as they are checked, and the values that the function gets.
+
+        Raises ToolError, and InsufficientScope where more scopes would show the rows that the function returns.
+        """
         arguments = self._input.without_nulls(arguments)
         if errors := self._input.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
@@ -224,6 +234,8 @@ class FunctionTool(BaseTool):
         except InvalidArguments as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
         note_arguments(exchange.usage, self.audited, arguments)
+        if isinstance(self._returns, Returns):
+            self._returns.check(exchange)
         return arguments, values
 
     def call(self, exchange: Exchange, values: JSON, *, on_loop: bool) -> JSON:
@@ -232,7 +244,7 @@ class FunctionTool(BaseTool):
             gathering = Gathering(self._returns, exchange, runs_to_end=self.may_change)
             finish = partial(self._finish, exchange, gathering.result)
             return self._call(exchange, gathering.function, values, finish, on_loop=on_loop)
-        finish = partial(self._finish, exchange, self._returns.write)
+        finish = partial(self._finish, exchange, partial(self._returns.write, exchange))
         return self._call(exchange, self.function, values, finish, on_loop=on_loop)
 
     def _call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from django.core.files import File
@@ -16,7 +16,9 @@ from mcp_django.access.permissions import has_permission
 from mcp_django.bridge.changes.effects import Effect, lines_of
 from mcp_django.bridge.changes.proposed import ANSWER, Proposed
 from mcp_django.bridge.declared.consent import Considered, Needs, needs_of
+from mcp_django.bridge.resources.policy import row_values
 from mcp_django.bridge.resources.policy.policy import Rights
+from mcp_django.bridge.resources.policy.row_values import KeyOf
 from mcp_django.bridge.signatures import call_handler
 from mcp_django.bridge.tools.results import done_result
 from mcp_django.core.db.rolling_back import rolled_back
@@ -64,15 +66,16 @@ class ProposedCall(Proposed):
     @cached_property
     def state(self) -> JSON:  # type: ignore[override]
         """What its preview says now: if that differs by the time at which the call is made, nothing is run."""
+        key_of = partial(row_values.key_of, Rights.of(self.exchange.site, self.exchange.request))
         if self.tool.preview is None:
-            return {name: _plain(value) for name, value in self.arguments.items()}
+            return {name: _plain(value, key_of) for name, value in self.arguments.items()}
         with rolled_back():
             shown = call_handler(
                 self.tool.preview, self.exchange.request, self.values, name=self.tool.name, on_loop=False
             )
         if not isinstance(shown, Mapping):
             raise TypeError(f"The preview of the tool {self.tool.name} must return a dict, and not {shown!r:.100}")
-        return {str(name): _plain(value) for name, value in shown.items()}
+        return {str(name): _plain(value, key_of) for name, value in shown.items()}
 
     @property
     def _rows(self) -> list[models.Model]:
@@ -120,8 +123,8 @@ class ProposedCall(Proposed):
             return done_result(error.message if isinstance(error, ToolError) else "The server's log has the details.")
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON: that of a preview is for people, so what has no JSON is its text."""
+def _plain(value: Any, key_of: KeyOf) -> Any:
+    """A value as JSON: that of a preview is for people, so what has no JSON is its text, and a row is its key."""
     if isinstance(value, File):
         return value.name
-    return from_json(to_json(value, fallback=str))
+    return from_json(to_json(value, fallback=partial(row_values.as_text, key_of=key_of)))

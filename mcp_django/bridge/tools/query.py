@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.access.permissions import check_scopes
 from mcp_django.bridge.completion import Completion
 from mcp_django.bridge.declared.every_object import only_reading
-from mcp_django.bridge.resources import annotating, rules
+from mcp_django.bridge.resources import rules
 from mcp_django.bridge.resources.completers import complete_argument
 from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery, Mistakes
 from mcp_django.bridge.resources.policy import ways
@@ -21,7 +21,8 @@ from mcp_django.bridge.resources.reading.keys import no_record
 from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.bridge.resources.reading.selection import MAX_ORDERS
 from mcp_django.bridge.tools.base import Annotations, BaseTool
-from mcp_django.bridge.tools.results import FORMATS, structured_result, table_result, text_block
+from mcp_django.bridge.tools.results import FORMATS, table_result
+from mcp_django.bridge.tools.row_results import record_result
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.chunks import ChunkStream, row_part
@@ -323,11 +324,4 @@ class GetRecord(QueryTool):
             why = " ".join(["There is no such record.", *rules.of_model(model)])
             raise ToolError(why, [field_error("id", message, arguments["id"])])
         exchange.usage.read(model.label, 1)
-        result = structured_result(record.values)
-        link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
-        notes = [*record.notes, *rules.of_record(model, arguments.get("fields", ()))]
-        noted = [text_block(note) for note in notes]
-        if link is None:
-            return {**result, "content": [*result["content"], *noted]}
-        texts = [{**text, "annotations": link["annotations"]} for text in result["content"]]
-        return {**result, "content": [*texts, *noted, link]}
+        return record_result(model, arguments["id"], record, arguments.get("fields"))

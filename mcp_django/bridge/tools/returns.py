@@ -1,21 +1,27 @@
-"""The result of a function tool, by its return annotation: text, content blocks, or a value with a schema."""
+"""The result of a function tool, by its return annotation: text, content blocks, rows, or a value with a schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import TypeAdapter
-from pydantic_core import from_json
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic_core import PydanticSerializationError, from_json
 
+from mcp_django.bridge.declared.returned import cannot_return, has_no_json, is_of_class, leaves, options, rows_of
+from mcp_django.bridge.resources.reading import returned
 from mcp_django.bridge.tools.results import structured_result, text_result
+from mcp_django.bridge.tools.row_results import rows_result, rows_schema, without_structure
 from mcp_django.content import Block, Text
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import flat, under_result
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
 
 #: The content blocks that a function may return.
 BLOCKS: tuple[type, ...] = get_args(Block)
@@ -26,7 +32,8 @@ class Returns:
     """The return annotation of the tool ``owner``. Raises ImproperlyConfigured where the annotation cannot be used.
 
     No annotation, ``Any``, None and str promise nothing: the result is text, or the returned content blocks. Content
-    blocks, alone or in a list that may hold str too, have no schema either. Any other annotation gives a schema.
+    blocks, alone or in a list that may hold str too, have no schema either. Any other annotation gives a schema. Rows
+    of a model are written as ``get_record`` and ``find_records`` write them, with an annotation or without.
 
     A value whose schema says that it is always an object, or never one, is sent as it is. Clients that know only
     objects receive any other value under ``result``: ``protocol.projection`` sees to it, and looks at the value alone.
@@ -39,10 +46,14 @@ class Returns:
         self._adapter: TypeAdapter[Any] | None = None
         self._wraps = False
         self.is_content = _promises_content(annotation, owner)
+        #: The rows that the annotation promises.
+        self.rows = None if self.is_content else rows_of(annotation, owner)
         if self.is_content or annotation in (None, NoneType, str, Any):
             return
-        self._adapter = TypeAdapter(annotation)
-        schema = flat(self._adapter.json_schema(mode="serialization"))
+        if self.rows is not None:
+            self.schema = Schema(rows_schema(self.rows))
+            return
+        schema = self._read_schema(annotation)
         types = _types(schema)
         if types == {"object"}:
             schema = {"type": "object", **schema}
@@ -51,29 +62,64 @@ class Returns:
             schema = under_result(schema)
         self.schema = Schema(schema)
 
-    def write(self, value: Any) -> JSON:
-        """The CallToolResult. Raises TypeError for a value that the annotation does not promise."""
+    def _read_schema(self, annotation: Any) -> JSON:
+        try:
+            self._adapter = TypeAdapter(annotation)
+            schema = flat(self._adapter.json_schema(mode="serialization"))
+        except PydanticUserError as error:
+            raise ImproperlyConfigured(cannot_return(annotation, self._owner)) from error
+        # pydantic has a schema for a class, and nothing to write it with.
+        if any(map(is_of_class, leaves(annotation))):
+            raise ImproperlyConfigured(cannot_return(annotation, self._owner))
+        return schema
+
+    def check(self, exchange: Exchange) -> None:
+        """Raises ToolError and InsufficientScope, before a call, for a principal who may not see what it returns."""
+        if self.rows is not None:
+            returned.check(exchange, self.rows, self._owner)
+
+    def write(self, exchange: Exchange, value: Any) -> JSON:
+        """The CallToolResult. Raises ToolError, and TypeError for a value that the annotation does not promise."""
+        if self.rows is not None:
+            is_none = value is None and self.rows.optional
+            found = None if is_none else returned.read(exchange, self.rows, value, self._owner)
+            return rows_result(found, self.rows)
         if self.schema is None:
-            return self._write_content(value)
+            return self._write_content(exchange, value)
         written = self.write_value(value)
         return structured_result({"result": written} if self._wraps else written)
 
     def write_value(self, value: Any) -> Any:
         """The value as JSON, checked where there is a schema. Raises TypeError as ``write`` does."""
         if self._adapter is None or self.schema is None:
-            return from_json(encode(value))
-        written = self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+            return from_json(self._encode(value))
+        try:
+            written = self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        except PydanticSerializationError as error:
+            raise TypeError(has_no_json(self._owner, error)) from error
         if errors := self.schema.errors({"result": written} if self._wraps else written):
             raise TypeError(f"{self._owner} returned what its annotation does not promise: {errors}")
         return written
 
-    def _write_content(self, value: Any) -> JSON:
+    def _encode(self, value: Any) -> bytes:
+        try:
+            return encode(value)
+        except PydanticSerializationError as error:
+            raise TypeError(has_no_json(self._owner, error)) from error
+
+    def _write_content(self, exchange: Exchange, value: Any) -> JSON:
+        if not self.is_content and (rows := returned.rows_in(value, self._owner)) is not None:
+            found = returned.read(exchange, rows, value, self._owner)
+            # No annotation promises what a client may compare the structure with.
+            return text_result("[]") if found is None and rows.many else without_structure(rows_result(found, rows))
         if isinstance(value, str) and not self.is_content:
             return text_result(value)
         items = value if isinstance(value, list | tuple) else [] if value is None else [value]
         if self.is_content or any(isinstance(item, BLOCKS) for item in items):
             return {"content": [self.write_block(item) for item in items], "isError": False}
-        return text_result(value if isinstance(value, str) else "Done." if value is None else encode(value).decode())
+        if value is None:
+            return text_result("Done.")
+        return text_result(value if isinstance(value, str) else self._encode(value).decode())
 
     def write_block(self, item: Any) -> JSON:
         """The content block of a block or a str. Raises TypeError for anything else."""
@@ -87,32 +133,17 @@ class Returns:
 
 def _promises_content(annotation: Any, owner: str) -> bool:
     """Whether the annotation names content blocks."""
-    if not any(_is_block(leaf) for leaf in _leaves(annotation)):
+    if not any(_is_block(leaf) for leaf in leaves(annotation)):
         return False
-    for option in _options(annotation):
+    for option in options(annotation):
         if _is_block(option) or option in (str, NoneType):
             continue
-        items = [one for item in get_args(option) if item is not Ellipsis for one in _options(item)]
+        items = [one for item in get_args(option) if item is not Ellipsis for one in options(item)]
         if get_origin(option) not in (list, tuple, Sequence) or not all(_is_block(it) or it is str for it in items):
             raise ImproperlyConfigured(
                 f"{owner} may return a content block, or a list of content blocks and str, and not {annotation}."
             )
     return True
-
-
-def _options(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the annotation itself."""
-    if get_origin(annotation) is Annotated:
-        return _options(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return tuple(one for member in get_args(annotation) for one in _options(member))
-    return (annotation,)
-
-
-def _leaves(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for part in get_args(annotation):
-        yield from _leaves(part)
 
 
 def _is_block(annotation: Any) -> bool:

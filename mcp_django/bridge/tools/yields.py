@@ -68,6 +68,9 @@ class Yields:
         self.is_async = is_asynchronous(function, annotation)
         self.item = _item_of(annotation, owner)
         self.returns = Returns(self.item, owner)
+        if self.returns.rows is not None:
+            # Each would take statements of its own.
+            raise ImproperlyConfigured(f"{owner} cannot yield rows of a model: return a list or a queryset of them.")
         self.kind: Literal["content", "rows"] | None = None
         if self.returns.schema is not None:
             self.kind = "rows"

@@ -66,6 +66,12 @@ def without_rows(value: Any, key_of: KeyOf, depth: int = 0) -> Any:
     return value if _are_same(listed, items) else listed
 
 
+def as_text(value: Any, key_of: KeyOf) -> Any:
+    """What is written of a value that is of no type of JSON: its text, or of rows their keys."""
+    found = without_rows(value, key_of)
+    return found if found is None or isinstance(found, list) else str(found)
+
+
 def _replaced(value: Mapping[Any, Any], key_of: KeyOf, depth: int) -> Iterator[tuple[Any, Any]]:
     """The members of a mapping without those whose name is a row that the principal may not see."""
     for name, item in value.items():

@@ -41,7 +41,7 @@ from mcp_django.types import JSON
 #: Rows of a page where the agent names no limit: they fit into a model's attention.
 DEFAULT_ROWS = 20
 #: Of a longer page, only the beginnings of texts are read: whole texts might fill the memory of the server.
-_MAX_WHOLE_TEXTS = 100
+MAX_WHOLE_TEXTS = 100
 #: Rows that ``total`` counts at most: counting more may take seconds.
 MAX_TOTAL = 100_000
 #: Rows that are looked at for one page where the permission is checked for each row: batches, and rows of each.
@@ -120,13 +120,21 @@ class _RecordPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Budget:
+class Budget:
     """What reading may cost."""
 
     #: Characters of one text.
     text: int
     #: When no further row is computed, by the monotonic clock.
     until: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """The rows of a page as JSON, and the values that they were written from."""
+
+    rows: list[list[Any]]
+    raw: Sequence[Sequence[Any]]
 
 
 def check(rights: ModelRights, query: RecordQuery, doubts: Doubts | None = None) -> None:
@@ -164,16 +172,15 @@ def find(
     called with the columns and rows of the page, before the rows of all pages are counted.
     """
     conf = get_conf()
-    # The other half of a request's time is for its statements and for the last row.
-    budget = _Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
+    budget = page_budget()
     notes: list[str] = []
     with verified(notes, asks=not watched and query.cursor is None) as doubts:
         plan = _plan(rights, query, doubts, asks=True)
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
-    most = _most_rows(rights)
+    most = most_rows(rights)
     limit = min(query.limit or DEFAULT_ROWS, most)
-    if limit > _MAX_WHOLE_TEXTS or rights.checks_objects:
+    if limit > MAX_WHOLE_TEXTS or rights.checks_objects:
         plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
     found, more = _fetch_counted(rights, plan, query, limit, watched=watched)
     found, rest = found[:limit], found[limit:]
@@ -182,14 +189,8 @@ def find(
         notes += notes_on(doubts.sought, is_empty=is_empty)
         if query.search and is_empty:
             notes.append(empty_search(rights, query.search))
-    raw = _with_more(rights, plan.outputs, found, budget, notes)
-    rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
-    kept = within_bytes(rows)
-    if cut:
-        whole = "; get_record gives them whole" if ways.is_open(rights, "record") else ""
-        notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters{whole}.")
-    if kept < len(rows):
-        notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
+    written = write_page(rights, plan.outputs, found, notes, budget)
+    kept = len(written.rows)
     if query.limit > most:
         why = " of a model whose permission is checked for each row" if most < conf.MAX_ROWS else ""
         notes.append(f"A page holds at most {most} rows{why} (MAX_ROWS).")
@@ -211,28 +212,54 @@ def find(
             notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
         notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
-    page = Page([output.name for output in plan.outputs], rows[:kept], cursor, notes)
+    page = Page([output.name for output in plan.outputs], written.rows, cursor, notes)
     is_whole = query.cursor is None and not more and kept == len(found)
     if is_whole and not query.fields:
-        page = _without_empty(page, plan.outputs, raw)
+        page = without_empty(page, plan.outputs, written)
     if read is not None:
         read(page.columns, page.rows)
     return replace(page, total=_count(rights, plan, page.notes)) if query.total else page
 
 
-def _most_rows(rights: ModelRights) -> int:
+def page_budget() -> Budget:
+    """What reading a page may cost. The other half of a request's time is for its statements and for the last row."""
+    conf = get_conf()
+    return Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
+
+
+def most_rows(rights: ModelRights) -> int:
     """The longest page of the model."""
     most = get_conf().MAX_ROWS
     return min(most, _MAX_CHECKED_ROWS) if rights.checks_objects else most
 
 
-def _without_empty(page: Page, outputs: Sequence[Output], raw: Sequence[Sequence[Any]]) -> Page:
+def write_page(
+    rights: ModelRights,
+    outputs: Sequence[Output],
+    found: Sequence[Sequence[Any]],
+    notes: list[str],
+    budget: Budget,
+) -> WrittenRows:
+    """The rows of a page as JSON, with what one query cannot read: fewer, if that would be too much."""
+    conf = get_conf()
+    raw = _with_more(rights, outputs, found, budget, notes)
+    rows, cut = write_rows(rights, outputs, raw, conf.MAX_TEXT, notes)
+    kept = within_bytes(rows)
+    if cut:
+        whole = "; get_record gives them whole" if ways.is_open(rights, "record") else ""
+        notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters{whole}.")
+    if kept < len(rows):
+        notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
+    return WrittenRows(rows[:kept], raw)
+
+
+def without_empty(page: Page, outputs: Sequence[Output], written: WrittenRows) -> Page:
     """All rows of a query without the columns that are empty in each of them, which a note names."""
     if len(page.rows) < 2:
         return page
     empty = {
         index: output.name
-        for index, (output, values) in enumerate(zip(outputs, zip(*raw, strict=True), strict=False))
+        for index, (output, values) in enumerate(zip(outputs, zip(*written.raw, strict=True), strict=False))
         if all(value is None or (output.kind.linked and not value) for value in values)
     }
     if not empty:
@@ -358,7 +385,7 @@ def _fetch_first(plan: _RecordPlan, count: int) -> list[Sequence[Any]]:
 
 
 def _with_more(
-    rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], budget: _Budget, notes: list[str]
+    rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], budget: Budget, notes: list[str]
 ) -> Sequence[Sequence[Any]]:
     """The rows with what one query cannot read: computed values and related rows. Fewer, if that would be too much."""
     computed = {index: output for index, output in enumerate(outputs) if isinstance(output, Computed)}
@@ -371,7 +398,7 @@ def _with_more(
 
 
 def _fill_computed(
-    rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], budget: _Budget, notes: list[str]
+    rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], budget: Budget, notes: list[str]
 ) -> list[list[Any]]:
     instances = {instance.pk: instance for instance in fetch_instances(rights.instances([row[0] for row in rows]))}
     if missing := [row[0] for row in rows if row[0] not in instances]:
@@ -433,7 +460,7 @@ def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.
     notes: list[str] = []
     # Every value whole, unless one alone is more than a message may carry.
     limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
-    raw = _with_more(rights, outputs, found, _Budget(limit), notes)
+    raw = _with_more(rights, outputs, found, Budget(limit), notes)
     [values], cut = write_rows(rights, outputs, raw, limit, notes)
     notes += _cut_note(cut, limit)
     return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)

@@ -282,8 +282,7 @@ class RecordSerializer:
 
     def _as_text(self, value: Any) -> Any:
         """What is written of a value that is of no type of JSON: of a row, its key."""
-        found = row_values.without_rows(value, partial(self._key_of, None))
-        return found if found is None or isinstance(found, list) else str(found)
+        return row_values.as_text(value, partial(self._key_of, None))
 
     def _key_of(self, rights: ModelRights | None, row: models.Model) -> str | None:
         """The key of a row, if the principal may see it. ``rights``: those of the relation that leads to it."""
