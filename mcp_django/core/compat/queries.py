@@ -177,6 +177,18 @@ def forget_rows(queryset: Rows) -> None:
     untyped._result_cache = None
 
 
+def without_slice(queryset: Rows) -> tuple[Rows, slice]:
+    """The queryset with all of its rows, and the slice that it was.
+
+    Private: ``Query.low_mark``, ``high_mark`` and ``clear_limits``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    whole = queryset.all()
+    query: Any = whole.query
+    limits = slice(query.low_mark, query.high_mark)
+    query.clear_limits()
+    return whole, limits
+
+
 def has_been_read(queryset: Rows) -> bool:
     """Whether it holds its rows, and gives these without a statement.
 

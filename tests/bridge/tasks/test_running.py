@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone, translation
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
+from demo_project.flights.models import Airport
 from mcp_django import site
 from mcp_django.bridge.tasks import task_rows
 from mcp_django.bridge.tasks.shapes import task_json
@@ -75,6 +77,22 @@ def test_a_tool_that_yields_has_its_whole_result_in_a_task(client: Peer, declare
         done = tasks.until(client, created, lambda found: found["status"] == "completed")
 
     assert text_of(done) == "roses are red"
+
+
+def test_a_tool_that_returns_rows_has_them_in_a_task(
+    client: Peer, declared: Declared, database: None, flights: Any
+) -> None:
+    def airports(request: Any) -> QuerySet[Airport]:
+        """List."""
+        return Airport.objects.order_by("faa")
+
+    declared.tool(airports, read_only=True, task=True)
+
+    created = client.result(MODERN, "tools/call", {"name": "airports"})
+    with tasks.working():
+        done = tasks.until(client, created, lambda found: found["status"] == "completed")
+
+    assert [row[0] for row in json.loads(text_of(done))["rows"]] == ["EWR", "IAH", "JFK", "LGA"]
 
 
 def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:

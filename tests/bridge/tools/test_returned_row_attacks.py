@@ -13,11 +13,11 @@ from django.db import models
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 
-from mcp_django import ModelMCP
+from mcp_django import ModelMCP, site
 from mcp_django.models import AccessToken
 from tests.bridge.resources.conftest import each, showing
 from tests.bridge.tools.test_returned_rows import give
-from tests.shop.models import Apikey, Document, Person
+from tests.shop.models import Apikey, Book, CheapProduct, Document, Person, Product
 from tests.support.asking import DirectPeer, text_of
 from tests.support.data import make_staff
 from tests.support.declared import Declared
@@ -221,6 +221,37 @@ def test_rows_after_hidden_ones_fill_the_page(root: DirectPeer, declared: Declar
         assert page["more"].startswith("These are the first 2 rows, and more follow.")
 
 
+def test_the_places_of_hidden_rows_by_slices(root: DirectPeer, declared: Declared) -> None:
+    """A slice is one of the rows that the user may see: its length would tell where the hidden ones stand."""
+    Person.objects.bulk_create(Person(name=f"p{number}", badge=str(number)) for number in range(4))
+    by_name = Person.objects.order_by("-name")
+    both = by_name.order_by().union(Person.objects.order_by().none(), all=True).order_by("-name")
+    slices = {"first": slice(2), "later": slice(1, 3), "rest": slice(2, None), "none": slice(0)}
+    for name, one in slices.items():
+        give(declared, lambda one=one: by_name[one], QuerySet, name)
+        give(declared, lambda one=one: both[one], QuerySet, f"union_{name}")
+        give(declared, lambda one=one: Person.objects.all()[one], QuerySet, f"own_{name}")
+
+    expected = {"first": ["p2", "p0"], "later": ["p0", "Bob"], "rest": ["Bob"], "none": []}
+    shown = ("p0", "p2", "Bob")
+    for model_mcp in (
+        showing(lambda every: every.filter(name__in=shown), fields=("name",)),
+        each(lambda row: row.name in shown, fields=("name",)),
+    ):
+        site.register(Person, model_mcp)
+        pages = {
+            name: [row[1] for row in root.call(name)["structuredContent"]["rows"]]
+            for one in slices
+            for name in (one, f"union_{one}", f"own_{one}")
+        }
+        site.unregister(Person)
+
+        assert {name: pages[name] for name in slices} == {name: pages[f"union_{name}"] for name in slices} == expected
+        assert {name: len(pages[f"own_{name}"]) for name in slices} == {
+            name: len(rows) for name, rows in expected.items()
+        }
+
+
 @pytest.mark.django_db(databases=["default", "other"])
 def test_a_row_of_another_database_with_the_key_of_a_visible_one(
     root: DirectPeer, declared: Declared, caplog: Any
@@ -286,6 +317,29 @@ def test_a_model_that_is_shown_in_groups_alone(root: DirectPeer, declared: Decla
     assert "is shown in groups alone" in caplog.text
 
 
+def test_a_row_by_way_of_a_child_or_a_proxy_of_its_model(root: DirectPeer, declared: Declared) -> None:
+    """It is a row of the model that the annotation names, or else of its own, which has rules of its own."""
+    Book.objects.create(name="Emma", price=1, author=HIDDEN)
+    Book.objects.create(name="Ulysses", price=2, author=HIDDEN)
+    hidden = showing(lambda every: every.exclude(name="Ulysses"), fields=("name",))
+    declared.model(Product, hidden)
+    for model in (Book, CheapProduct):
+        declared.admin(model, None)
+    for name, value, annotation in (
+        ("child", lambda: Book.objects.get(name="Emma"), Product),
+        ("children", lambda: Book.objects.order_by("name"), list[Product]),
+        ("proxies", lambda: list(CheapProduct.objects.order_by("name")), list[Product]),
+        ("own", lambda: Book.objects.order_by("name"), QuerySet),
+        ("proxy", lambda: CheapProduct.objects.get(name="Emma"), None),
+    ):
+        give(declared, value, annotation, name)
+
+    child, *pages = [root.call(name)["structuredContent"] for name in ("child", "children", "proxies")]
+
+    assert child["name"] == "Emma" and [[row[-1] for row in page["rows"]] for page in pages] == [["Emma"], ["Emma"]]
+    assert text_of(root.call("own")) == NOT_SHOWN and text_of(root.call("proxy")) == NO_OBJECT
+
+
 def test_a_token_without_the_scope_of_the_model(root: DirectPeer, declared: Declared) -> None:
     declared.model(Person, fields=["name"])
     give(declared, ann, Person, "typed", read_only=False)
@@ -341,6 +395,26 @@ def test_the_text_of_a_row_within_other_values(root: DirectPeer, declared: Decla
         assert ": return " in caplog.text, name
         assert HIDDEN not in caplog.text.replace("badge", ""), name
         caplog.clear()
+
+
+def test_the_text_of_a_row_that_is_yielded(root: DirectPeer, declared: Declared, caplog: Any) -> None:
+    declared.model(Person, fields=["name"])
+
+    def rows(request: HttpRequest) -> Any:
+        """Rows."""
+        yield from everybody()
+
+    async def late(request: HttpRequest) -> Any:
+        """Late."""
+        async for row in everybody():
+            yield row
+
+    for function in (rows, late):
+        declared.tool(function, read_only=True)
+        answer = said(root, function.__name__)
+
+        assert "failed. The server's log has the details" in answer
+        assert "Ann" not in answer and HIDDEN not in answer + caplog.text and ": return " in caplog.text
 
 
 def test_the_text_of_a_row_in_a_preview(root: DirectPeer, declared: Declared) -> None:

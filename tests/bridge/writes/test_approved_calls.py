@@ -263,6 +263,22 @@ def test_asynchronous_and_yielding_functions_run_whole(
     assert told[0] == "later x" and "first x" in told[1] and "second" in told[1]
 
 
+def test_rows_that_a_function_returns_are_written_for_the_agent_that_asked(
+    flights: Any, declared: Declared, bob: User, root: Writer
+) -> None:
+    def land(request: Any, flight: Flight) -> Flight:
+        """Land."""
+        Flight.objects.filter(pk=flight.pk).update(notes="landed")
+        return flight
+
+    declared.tool(land, consent="approve")
+    key = root.confirmed("land", flight=1)["change"]
+
+    assert approve(bob, key) == ["The change was made."]
+    told = root.ask("get_change", change=key)["result"]
+    assert (told["id"], told["notes"]) == (1, "landed")
+
+
 def test_a_rule_sees_what_the_function_gets(flights: Any, declared: Declared, bob: User, root: Writer) -> None:
     made = refund_by(declared, consent=Approval(when=lambda change: change.after["amount"] > 100))
 

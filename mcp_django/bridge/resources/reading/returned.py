@@ -211,33 +211,32 @@ def _more(rights: ModelRights, count: int) -> str:
 
 def _keys(rights: ModelRights, items: Any, owner: str) -> tuple[list[Any], bool]:
     """The primary keys of the first of the rows that the principal may see, and whether there are more rows."""
-    most, key = rows.most_rows(rights), rights.model._meta.pk
+    most, key, limits = rows.most_rows(rights), rights.model._meta.pk, slice(None)
+    looks = max(_MAX_LOOKS, most) if rights.scoped else most
     if isinstance(items, models.QuerySet) and not queries.has_been_read(items):
         _check_database(rights, [items.db], owner)
-        items = _as_read(rights, items)
-        narrowed = _narrowed(rights, items)
-        looks = most if narrowed is not None else _looks(rights, most)
-        found = fetch((items if narrowed is None else narrowed).values_list(key.name, flat=True)[: looks + 1])
+        # A slice of what the principal may see: its length would tell of hidden rows.
+        whole, limits = queries.without_slice(items)
+        whole = _as_read(rights, whole)
+        narrowed = _narrowed(rights, whole)
         if narrowed is not None:
+            found = fetch(narrowed[limits].values_list(key.name, flat=True)[: most + 1])
             return list(dict.fromkeys(found[:most])), len(found) > most
+        found = fetch(whole.values_list(key.name, flat=True)[: looks + 1])
     else:
-        looks = _looks(rights, most)
         instances = list(islice(items, looks + 1))
         _check_database(rights, {one._state.db for one in instances}, owner)
         found = [_key_of(rights.model, one) for one in instances]
-    found = list(dict.fromkeys(found))
-    visible = visible_keys(rights, found[:looks], most=most + 1) if rights.scoped else set(map(str, found))
-    kept = [one for one in found if str(one) in visible]
-    return kept[:most], len(kept) > most or len(found) > looks
-
-
-def _looks(rights: ModelRights, most: int) -> int:
-    return max(_MAX_LOOKS, most) if rights.scoped else most
+    known = list(dict.fromkeys(found))
+    enough = (limits.start or 0) + most + 1
+    visible = visible_keys(rights, known[:looks], most=enough) if rights.scoped else set(map(str, known))
+    kept = [one for one in known if str(one) in visible]
+    is_whole = len(found) <= looks or (limits.stop is not None and len(kept) >= limits.stop)
+    return kept[limits][:most], len(kept[limits]) > most or not is_whole
 
 
 def _as_read(rights: ModelRights, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
     """The queryset, in an order that tells nothing of hidden columns, unless the function has named its order."""
-    queryset = queryset.all()
     queries.unlock(queryset)
     is_own = queryset.model is rights.model and not selection.is_order_hidden(rights)
     if queries.has_default_order(queryset) and not is_own:
@@ -247,10 +246,10 @@ def _as_read(rights: ModelRights, queryset: models.QuerySet[Any]) -> models.Quer
 
 def _narrowed(rights: ModelRights, queryset: models.QuerySet[Any]) -> models.QuerySet[Any] | None:
     """The rows of the queryset that the principal may see; None where no condition can select them."""
-    if rights.checks_objects or not queries.has_plain_rows(queryset) or queries.picks_rows(queryset):
-        return None
     if not rights.scoped:
         return queryset
+    if rights.checks_objects or not queries.has_plain_rows(queryset) or queries.picks_rows(queryset):
+        return None
     return queryset.filter(has_key_in(rights.model, rights.rows().using(queryset.db).values("pk")))
 
 
@@ -263,8 +262,11 @@ def _rights_on(exchange: Exchange, model: type[models.Model], owner: str) -> Mod
         why = "is not exposed: register it" if declared is None else "is shown in groups alone: see rows"
         logger.error("%s returns rows of %s, which nobody sees. The model %s", owner, label, why)
         return None
-    # What the function may have written is read from where it was written to.
-    rights = Rights(site, request, from_primary=True) if exchange.usage.is_done else Rights.of(site, request)
+    rights = Rights.of(site, request)
+    if exchange.usage.is_done:
+        # What the function may have written is read from where it was written to.
+        decided, rights = rights.decided, Rights(site, request, from_primary=True)
+        rights.decided_by(decided)
     return rights.of_label(label)
 
 
