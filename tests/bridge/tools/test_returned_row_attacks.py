@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest
 
 from mcp_django import ModelMCP, site
-from mcp_django.models import AccessToken
+from mcp_django.models import AccessToken, Restriction
 from tests.bridge.resources.conftest import each, showing
 from tests.bridge.tools.test_returned_rows import give
 from tests.shop.models import Apikey, Book, CheapProduct, Document, Person, Product
@@ -307,6 +307,22 @@ def test_a_model_that_is_not_exposed_is_for_nobody_and_the_log_says_so(
         "The tool tokens returns rows of mcp_django.accesstoken, which nobody sees. The model is not exposed"
         in caplog.text
     )
+
+
+def test_a_field_and_a_model_that_an_administrator_switched_off(root: DirectPeer, declared: Declared) -> None:
+    """Also for a tool that writes, which reads the rows from the database that it writes to."""
+    declared.model(Person, fields=["name", "badge"])
+    give(declared, ann, Person, "one")
+    give(declared, everybody, QuerySet, "many", read_only=False)
+    assert HIDDEN in said(root, "one") and HIDDEN in said(root, "many")
+
+    Restriction.objects.create(site="mcp", kind="field", name="shop.person.badge")
+    for name in ("one", "many"):
+        assert "Ann" in said(root, name) and HIDDEN not in said(root, name)
+
+    Restriction.objects.create(site="mcp", kind="model", name="shop.person")
+    for name in ("one", "many"):
+        assert "Ann" not in said(root, name) and NOT_SHOWN in said(root, name)
 
 
 def test_a_model_that_is_shown_in_groups_alone(root: DirectPeer, declared: Declared, caplog: Any) -> None:
