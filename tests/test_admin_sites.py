@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from django.test import override_settings
 from django.urls import clear_url_caches, include, path
@@ -30,8 +30,10 @@ named.register(Airport)
 
 
 @pytest.fixture
-def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Serves these AdminSites and no other."""
+def serve(settings: Any, monkeypatch: pytest.MonkeyPatch, declared: Declared) -> Iterator[Callable[..., None]]:
+    """Serves these AdminSites and no other, and nothing is exposed by code."""
+    declared.unregister(User)
+    declared.unregister(Group)
     module = ModuleType("tests.served_admins")
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
@@ -73,6 +75,7 @@ def test_the_rows_are_those_of_the_admin_that_is_served_for_a_registered_model_t
     staff = make_staff("staff", "auth.view_user")
 
     serve(own)
+    declared.model(User)
 
     assert keys(DirectPeer(staff), "auth.user") == [staff.pk]
     assert labels(staff) == ["auth.user"]

@@ -35,6 +35,14 @@ def install(project: Project, *, first: bool = False) -> None:
     replace(urls, "urlpatterns = [\n", 'urlpatterns = [\n    path("", include("mcp_django.urls")),\n')
 
 
+def expose(project: Project, *models: str) -> None:
+    """Register models of django.contrib.auth, the only ones that such a project has."""
+    urls = project.folder / "project/urls.py"
+    names = ", ".join(models)
+    lines = f"from django.contrib.auth.models import {names}\nfrom mcp_django import site\n\nsite.register([{names}])\n"
+    replace(urls, "\nurlpatterns = [", f"\n{lines}\nurlpatterns = [")
+
+
 def install_push(project: Project) -> None:
     """The lines for a project that is served by an ASGI server."""
     settings = project.folder / "project/settings.py"

@@ -1,4 +1,4 @@
-"""A project fresh from ``startproject``, with the lines added that the README names, and no others."""
+"""A project fresh from ``startproject``, with the lines added that the README names, and its models registered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
-from tests.end_to_end.projects import PASSWORD, install, install_push, replace, set_up, start_project, token_of
+from tests.end_to_end.projects import PASSWORD, expose, install, install_push, replace, set_up, start_project, token_of
 from tests.end_to_end.sdk import connected
 from tests.end_to_end.servers import Person, Project, Served
 from tests.support.loop import LoopThread
@@ -25,6 +25,7 @@ def pushing(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """With the lines for ASGI."""
     project = start_project(tmp_path_factory.mktemp("pushing"))
     install(project)
+    expose(project, "Group", "User")
     install_push(project)
     set_up(project)
     return project
@@ -35,6 +36,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Without daphne and without a line for ASGI."""
     project = start_project(tmp_path_factory.mktemp("plain"))
     install(project)
+    expose(project, "Group", "User")
     set_up(project)
     return project
 
@@ -44,6 +46,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """With mcp_django ahead of the admin, and an admin that is registered in urls.py."""
     project = start_project(tmp_path_factory.mktemp("awkward"))
     install(project, first=True)
+    expose(project, "Group", "Permission", "User")
     install_push(project)
     registration = "from django.contrib.auth.models import Permission\n\nadmin.site.register(Permission)\n"
     replace(project.folder / "project/urls.py", "\nurlpatterns = [", f"\n{registration}\nurlpatterns = [")

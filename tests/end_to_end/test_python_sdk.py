@@ -82,8 +82,6 @@ def test_the_lists_hold_what_the_demo_offers(talk: Talk[Any]) -> None:
         "update_records",
     ]
     assert [str(resource.uri) for resource in resources] == [
-        "db://auth/group",
-        "db://auth/user",
         "db://flights/airline",
         "db://flights/airport",
         "db://flights/disruption",

@@ -38,16 +38,8 @@ def test_the_lists_hold_what_the_desk_offers(real_client: RealClient, report: Re
         "letter",
         "translate",
     ]
-    assert report["resources"] == ["db://auth/group", "db://auth/user", "db://desk/ticket", "desk://rules"]
+    assert report["resources"] == ["db://desk/ticket", "desk://rules"]
     assert report["templates"] == [
-        "db://auth/group/{id}",
-        "db://auth/group{?group_by,measures,id,name,search,order_by,limit}",
-        "db://auth/group{?id,name,search,order_by,limit}",
-        "db://auth/user/{id}",
-        "db://auth/user{?group_by,measures,id,username,email,first_name,last_name,is_staff,is_active,is_superuser,"
-        "last_login,date_joined,search,order_by,limit}",
-        "db://auth/user{?id,username,email,first_name,last_name,is_staff,is_active,is_superuser,last_login,date_joined,"
-        "search,order_by,limit}",
         "db://desk/ticket/{id}",
         "db://desk/ticket{?group_by,measures,id,title,status,search,order_by,limit}",
         "db://desk/ticket{?id,title,status,search,order_by,limit}",

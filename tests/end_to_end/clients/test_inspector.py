@@ -133,9 +133,7 @@ def test_an_error_of_a_tool_is_shown_with_what_is_right(inspect: Inspect, way: s
     assert seen.code == 5
     assert seen.result["isError"] is True
     [error] = json.loads(seen.result["content"][0]["text"])["errors"]
-    assert error["message"] == (
-        "no model 'desk.tickte'. Did you mean desk.ticket? Allowed: auth.group, auth.user, desk.ticket."
-    )
+    assert error["message"] == ("no model 'desk.tickte'. Did you mean desk.ticket? Allowed: desk.ticket.")
     assert seen.complaint == {"code": "tool_is_error", "message": "Tool 'find_records' returned isError:true."}
 
 
