@@ -65,12 +65,15 @@ class Raising:
 
     def call(self, error: Exception, revision: str = MODERN) -> ToolResult:
         self.error = error
-        with MCPClient(self.user, revision=revision) as client:
+        with MCPClient(self.user, revision=revision, raise_exceptions=False) as client:
             return client.call("act", raise_on_error=False)
 
     def error_of(self, error: Exception, method: str, params: Any, revision: str = MODERN) -> ProtocolError:
         self.error = error
-        with MCPClient(self.user, revision=revision) as client, pytest.raises(ProtocolError) as raised:
+        with (
+            MCPClient(self.user, revision=revision, raise_exceptions=False) as client,
+            pytest.raises(ProtocolError) as raised,
+        ):
             client.request(method, params)
         return raised.value
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +89,20 @@ class Decided(dict[str, Override]):
 def restrictions_in(decided: Mapping[str, Override]) -> Restrictions:
     """What is closed by overrides that were read; nothing by those that are only supposed."""
     return decided.restrictions if isinstance(decided, Decided) else NO_RESTRICTIONS
+
+
+#: The names of tools that are on in this context, whatever administrators decided.
+_switched_on: ContextVar[frozenset[str]] = ContextVar("mcp_django_switched_on", default=frozenset())
+
+
+@contextmanager
+def switching_on(names: Iterable[str]) -> Iterator[None]:
+    """Within the block these tools are on, for tests. The groups that they are limited to stay."""
+    token = _switched_on.set(frozenset(names))
+    try:
+        yield
+    finally:
+        _switched_on.reset(token)
 
 
 class Overrides:
@@ -210,6 +226,13 @@ class ToolOverrides(Overrides):
         """What administrators closed on the site."""
         return restrictions_in(self.of_site(site, fresh=fresh))
 
+    def of_site(self, site: Site, *, fresh: bool, request: MCPRequest | None = None) -> Mapping[str, Override]:
+        return _with_switched_on(site, super().of_site(site, fresh=fresh, request=request))
+
+    def remembered(self, site: Site) -> Mapping[str, Override] | None:
+        rows = super().remembered(site)
+        return None if rows is None else _with_switched_on(site, rows)
+
     def _names_read(self, site: Site) -> Sequence[str] | None:
         return site.tools_on
 
@@ -260,6 +283,18 @@ def _nothing(*fields: AnyField) -> list[Value]:
 
 #: The mark of a row that is no permission. A number, since PostgreSQL takes what is null in two parts for a text.
 _NO_PERMISSION = -1
+
+
+def _with_switched_on(site: Site, rows: Mapping[str, Override]) -> Mapping[str, Override]:
+    names = _switched_on.get()
+    if not names:
+        return rows
+    # A row of a saved query decides nothing about a tool that has its name.
+    found = {name: row for name, row in rows.items() if not (row.query and name in site.tools)}
+    switched = {name: replace(found.get(name, ON), enabled=True) for name in names}
+    return Decided({**rows, **switched}, restrictions_in(rows))
+
+
 #: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
 _OF_PERMISSION = [Value(_NO_PERMISSION, output_field=IntegerField()), *_nothing(CharField(), CharField())]
 #: The columns of a restriction.

@@ -38,6 +38,8 @@ class Decision(Enum):
     NO_GROUP = "no group"
     #: The project's own hook refused, or failed.
     NO_PERMISSION = "no permission"
+    #: The project does not let agents write it.
+    NOT_WRITABLE = "not writable"
 
 
 #: Lists compare with it for each of their items, and reading a member of an Enum is slow.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db.models import Model, QuerySet
 
+from mcp_django.core import failures
 from mcp_django.core.running.workers import run_function
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.protocol.errors import InternalError
@@ -107,6 +108,7 @@ def suggested_by(
     except (Exception, SystemExit) as error:
         if request.mcp.cancelled:
             raise
+        failures.note(error)
         logger.exception("The completion of %s failed", what)
         raise InternalError from error
     return Completion.of(values, complete=len(values) <= MAX_VALUES)

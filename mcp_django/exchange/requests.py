@@ -275,7 +275,12 @@ def _meta_key(raw_name: bytes) -> str | None:
 
 
 def looking(request: HttpRequest | None) -> MCPRequest:
-    """A request to look at what a principal may do: below the middleware of a person's request, if there is one."""
+    """A request to look at what a principal may do: below the middleware of a person's request, if there is one.
+
+    That of a client is of the same origin.
+    """
+    if isinstance(request, MCPRequest):
+        return request.copy()
     return from_settings() if request is None else from_view(request)
 
 

@@ -21,6 +21,7 @@ from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.bridge.tasks import task_rows
 from mcp_django.bridge.tasks.task_answers import TaskAnswers
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.core import failures
 from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -111,8 +112,9 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         error = TaskRefused()
     except MCPError as raised:
         error = raised
-    except Exception:
+    except Exception as raised:
         if not cancellation.cancelled:
+            failures.note(raised)
             logger.exception("The task of %s failed", task.tool)
         error = InternalError()
     if cancellation.expired:

@@ -18,6 +18,7 @@ from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.results import done_result, error_result
 from mcp_django.conf import get_conf
+from mcp_django.core import failures
 from mcp_django.core.middleware_policy import why_no_push
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError
@@ -116,6 +117,7 @@ def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
     except Exception as error:
         why = trail.error_of(exchange, error)
         if not isinstance(error, MCPError) and not exchange.cancelled:
+            failures.note(error)
             logger.exception("%s failed", exchange.method)
         if exchange.usage.is_done:
             return Reply(_encoded(exchange, METHODS[exchange.method], done_in_spite_of(why)))

@@ -6,7 +6,9 @@ import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +21,8 @@ from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.sites import site as default_site
 from mcp_django.bridge.uploads import names, upload_rows
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.core import failures
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange import scopes as known_scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings
@@ -33,7 +36,16 @@ from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_m
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
 from mcp_django.server.uploads import check_takes_files
 from mcp_django.test.answerer import Answerer, Elicit, Sample
-from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, result_of
+from mcp_django.test.results import (
+    CallRefused,
+    PromptResult,
+    ProtocolError,
+    ResourceResult,
+    ToolResult,
+    result_of,
+)
+from mcp_django.test.switches import check_names
+from mcp_django.test.true_reasons import TrueReason
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
 
@@ -53,10 +65,12 @@ class MCPClient:
 
     Without a user, it has no credentials, and the scopes of MCP["ANONYMOUS_SCOPES"]. ``elicit``, ``sample`` and
     ``roots`` answer what the server asks: the client declares those that it is given. ``tasks``: it knows tasks, and
-    follows a call that becomes one to its end. ``headers`` are those of its requests.
+    follows a call that becomes one to its end. ``headers`` are those of its requests. ``switched_on`` are names of
+    tools that are on for this client alone, such as actions of the admin, which start off: no row is written.
 
-    Raises ValueError for an unknown revision or scope. Its requests raise ProtocolError for an error of the protocol,
-    and TimeoutError if no answer comes within ``timeout`` seconds.
+    Raises ValueError for an unknown revision, scope or tool. Its requests raise ProtocolError for an error of the
+    protocol, the exception of the project's own code that has ended a request unless ``raise_exceptions`` is False, and
+    TimeoutError if no answer comes within ``timeout`` seconds.
     """
 
     def __init__(
@@ -72,6 +86,8 @@ class MCPClient:
         tasks: bool = False,
         log_level: str = "info",
         headers: Mapping[str, str] | None = None,
+        switched_on: Iterable[str] = (),
+        raise_exceptions: bool = True,
         timeout: float = 30.0,
     ) -> None:
         if revision not in REVISIONS:
@@ -95,7 +111,12 @@ class MCPClient:
         request = from_settings().for_principal(principal)
         request.META.update({HttpHeaders.to_wsgi_name(name): value for name, value in (headers or {}).items()})
         self._site, self._principal, self._request = site, principal, request
-        self._connection = InProcess(site, principal, request)
+        self._raises = raise_exceptions
+        #: The exceptions of the project's code that have ended the present request.
+        self._failures: list[BaseException] = []
+        # Not a method, so that a client which nothing refers to can be closed.
+        self._around = partial(_around, check_names(site, request, switched_on), self._failures.append)
+        self._connection = InProcess(site, principal, request, self._around)
         self._end = weakref.finalize(self, self._connection.close)
 
     def __enter__(self) -> Self:
@@ -130,17 +151,19 @@ class MCPClient:
 
     def call(self, name: str, /, *, raise_on_error: bool = True, **arguments: Any) -> ToolResult:
         """Call a tool. A result with ``isError`` raises ToolError, or is returned if not ``raise_on_error``."""
-        found = self.request("tools/call", {"name": name, "arguments": arguments})
-        result = ToolResult(found["content"], found.get("structuredContent"), found.get("isError", False), found)
-        if result.is_error and raise_on_error:
-            raise ToolError(result.text, result.errors)
+        params = {"name": name, "arguments": arguments}
+        found = self.request("tools/call", params)
+        is_error, reason = found.get("isError", False), self._reason("tools/call", params)
+        result = ToolResult(found["content"], found.get("structuredContent"), is_error, found, reason)
+        if is_error and raise_on_error:
+            raise CallRefused(result.text, result.errors, reason)
         return result
 
     def upload(self, content: bytes, name: str = "upload.txt", content_type: str = "") -> str:
         """Upload a file, and return its URI. Raises ProtocolError where the user may use nothing that takes one."""
         site, principal = self._site, self._principal
         request = self._request.copy().for_principal(principal, site)
-        with site.in_context(request):
+        with self._around(), site.in_context(request):
             try:
                 check_takes_files(site, request)
             except MCPError as error:
@@ -171,6 +194,7 @@ class MCPClient:
     def request(self, method: str, params: JSON | None = None) -> JSON:
         """The result of any request, once what it asks is answered. Raises ProtocolError."""
         self._open()
+        self._failures.clear()
         given = dict(params or {})
         while True:
             result = self._ask(method, given)
@@ -181,7 +205,7 @@ class MCPClient:
                     if "requestState" in result:
                         given["requestState"] = result["requestState"]
                 case "task":
-                    return self._end_of(result)
+                    return self._end_of(result, self._reason(method, given))
                 case _:
                     return result
 
@@ -256,13 +280,20 @@ class MCPClient:
             cursor = {"cursor": page["nextCursor"]}
 
     def _ask(self, method: str, params: JSON) -> JSON:
-        """The result of one request. Raises ProtocolError."""
+        """The result of one request. Raises ProtocolError, and the exception of the project's code."""
         request_id = self._send(method, params)
         end = time.monotonic() + self.timeout
         while True:
             message = self._receive(end, f"no answer to {method} came")
             if message.get("id") == request_id and "method" not in message:
-                return result_of(message)
+                if self._raises and self._failures:
+                    raise self._failures[0]
+                return result_of(message, self._reason(method, params))
+
+    def _reason(self, method: str, params: JSON) -> TrueReason:
+        return TrueReason(
+            self._site, self._principal, self._request, self._around, method, params, tuple(self._failures)
+        )
 
     def _send(self, method: str, params: JSON) -> int:
         request_id = next(self._ids)
@@ -328,7 +359,7 @@ class MCPClient:
         while True:
             message = self._receive(end, "no listen was acknowledged")
             if message.get("id") == listen_id:
-                result_of(message)
+                result_of(message, self._reason("subscriptions/listen", wanted))
             params = message.get("params") or {}
             is_acknowledged = message.get("method") == "notifications/subscriptions/acknowledged"
             if is_acknowledged and params["_meta"][SUBSCRIPTION_ID_META_KEY] == listen_id:
@@ -336,7 +367,7 @@ class MCPClient:
 
     # Tasks.
 
-    def _end_of(self, task: JSON) -> JSON:
+    def _end_of(self, task: JSON, reason: TrueReason) -> JSON:
         """The result of a task, once it has ended. Raises ProtocolError."""
         which = {"taskId": task["taskId"]}
         end = time.monotonic() + self.timeout
@@ -353,7 +384,13 @@ class MCPClient:
         if now["status"] == "completed":
             result: JSON = now["result"]
             return result
-        raise ProtocolError(now.get("error") or {"code": 0, "message": "The task was cancelled."})
+        raise ProtocolError(now.get("error") or {"code": 0, "message": "The task was cancelled."}, reason)
+
+
+@contextmanager
+def _around(switched_on: frozenset[str], hear: Callable[[BaseException], None]) -> Iterator[None]:
+    with overrides.switching_on(switched_on), failures.heard_by(hear):
+        yield
 
 
 def _principal(user: AbstractBaseUser | AnonymousUser | None, scopes: Iterable[str] | None) -> Principal:

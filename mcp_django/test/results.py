@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pydantic_core import from_json
 
-from mcp_django.exceptions import FieldError
+from mcp_django.exceptions import FieldError, ToolError
 from mcp_django.types import JSON
 
+#: Finds out the true reason of a refusal.
+FindReason = Callable[[], str]
 
-class ProtocolError(Exception):
+
+class Refusal(Exception):
+    """An error that an agent reads, for a test that may know more than the agent."""
+
+    _find_reason: FindReason | None = None
+
+    @cached_property
+    def true_reason(self) -> str:
+        """Why the request was refused or has failed, as of the moment when it is first asked for.
+
+        An agent reads that a tool does not exist; the reason may be that it is switched off, or that its user lacks a
+        permission. Where nothing else refuses the request, it is what the agent reads.
+        """
+        return (self._find_reason() if self._find_reason is not None else "") or str(self)
+
+
+class CallRefused(Refusal, ToolError):
+    """A call whose result has ``isError``."""
+
+    def __init__(self, message: str, errors: Sequence[FieldError], find_reason: FindReason) -> None:
+        super().__init__(message, errors)
+        self._find_reason = find_reason
+
+
+class ProtocolError(Refusal):
     """The server answered a request with an error of the protocol."""
 
-    def __init__(self, error: JSON) -> None:
+    def __init__(self, error: JSON, find_reason: FindReason | None = None) -> None:
+        self._find_reason = find_reason
         self.code: int = error["code"]
         self.message: str = error["message"]
         self.data: JSON = error.get("data") or {}
@@ -37,6 +66,7 @@ class ToolResult:
     is_error: bool = False
     #: The whole CallToolResult.
     raw: JSON = field(default_factory=dict)
+    _find_reason: FindReason | None = field(default=None, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -47,6 +77,11 @@ class ToolResult:
     def errors(self) -> list[FieldError]:
         """The errors of single arguments, where the tool names them."""
         return refusal(self._texts)[1] if self.is_error else []
+
+    @property
+    def true_reason(self) -> str:
+        """As that of an error; empty for a call that was not refused."""
+        return ((self._find_reason() if self._find_reason is not None else "") or self.text) if self.is_error else ""
 
     @property
     def _texts(self) -> str:
@@ -82,10 +117,10 @@ class PromptResult:
         return "\n".join(item["content"]["text"] for item in self.messages if item["content"]["type"] == "text")
 
 
-def result_of(message: JSON) -> JSON:
+def result_of(message: JSON, find_reason: FindReason | None = None) -> JSON:
     """The result that an answer holds. Raises ProtocolError."""
     if "error" in message:
-        raise ProtocolError(message["error"])
+        raise ProtocolError(message["error"], find_reason)
     result: JSON = message["result"]
     return result
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -88,10 +89,20 @@ class Ended(ConnectionError):
 
 
 class InProcess:
-    """A connection of ``principal`` to the site. Its methods are called in one thread at a time."""
+    """A connection of ``principal`` to the site. Its methods are called in one thread at a time.
 
-    def __init__(self, site: MCPSite, principal: Principal, request: MCPRequest) -> None:
+    Handlers, and what is done between two requests, run within the context manager that ``around`` makes.
+    """
+
+    def __init__(
+        self,
+        site: MCPSite,
+        principal: Principal,
+        request: MCPRequest,
+        around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
         self._site = site
+        self._around = around
         self._principal = principal
         self._request = request
         self._arrived: queue.SimpleQueue[Call | JSON | _Quiet | BaseException] = queue.SimpleQueue()
@@ -111,7 +122,7 @@ class InProcess:
             raise Ended("This client is closed.")
         publish_changes()
         value = decode(encode(message))
-        with working_with(self._workers):
+        with working_with(self._workers), self._around():
             taking = asyncio.run_coroutine_threadsafe(self._conversation.take(value), self._loop)
         taking.add_done_callback(self._taken)
 
@@ -130,7 +141,7 @@ class InProcess:
             if isinstance(arrived, BaseException):
                 raise arrived
             if isinstance(arrived, Call):
-                _run(arrived)
+                self._run(arrived)
 
     def receive_all(self) -> list[JSON]:
         """The messages that come without waiting for anything else to happen. Raises Ended."""
@@ -147,9 +158,16 @@ class InProcess:
                 elif isinstance(arrived, BaseException):
                     raise arrived
                 else:
-                    _run(arrived)
+                    self._run(arrived)
                     has_run = True
         return found
+
+    def _run(self, call: Call) -> None:
+        """Run a call, and then its on_commit callbacks."""
+        with self._around(), contextlib.ExitStack() as commits:
+            for connection in in_test_transaction():
+                commits.enter_context(TestCase.captureOnCommitCallbacks(using=connection.alias, execute=True))
+            call.run()
 
     def close(self) -> None:
         """End the connection, and the thread of its loop."""
@@ -161,7 +179,7 @@ class InProcess:
 
     def _serve(self, began: Future[None]) -> None:
         try:
-            with working_with(self._workers), publishing_here_only():
+            with working_with(self._workers), publishing_here_only(), self._around():
                 asyncio.run(self._converse(began))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
             if began.done():
@@ -213,11 +231,3 @@ def publish_changes() -> None:
     for connection in in_test_transaction():
         for change_set in transaction.unpublished(connection):
             change_set()
-
-
-def _run(call: Call) -> None:
-    """Run a call, and then its on_commit callbacks."""
-    with contextlib.ExitStack() as commits:
-        for connection in in_test_transaction():
-            commits.enter_context(TestCase.captureOnCommitCallbacks(using=connection.alias, execute=True))
-        call.run()

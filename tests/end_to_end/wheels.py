@@ -27,7 +27,7 @@ def build(folder: Path) -> Built:
     """Build the sdist, and the wheel from the sdist, of a copy: a build leaves files beside the sources."""
     source, made = folder / "source", folder / "dist"
     shutil.copytree(ROOT / "mcp_django", source / "mcp_django", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "pytest_mcp_django.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", made, source]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

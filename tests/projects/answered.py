@@ -36,7 +36,7 @@ class Agent:
     """A client of a site, as a user."""
 
     def __init__(self, site: MCPSite, user: Any) -> None:
-        self.client = MCPClient(user, ["read"], site=site)
+        self.client = MCPClient(user, ["read"], site=site, raise_exceptions=False)
         #: All that was ever answered, as text.
         self.seen: list[str] = []
 

@@ -46,7 +46,7 @@ class Written:
     def __post_init__(self) -> None:
         [admin_site] = self.site.admin_sites
         self._client = Browser(admin_site, self.user).client
-        self._agent = MCPClient(self.user, ["read", "write"], site=self.site)
+        self._agent = MCPClient(self.user, ["read", "write"], site=self.site, raise_exceptions=False)
         for name in ("describe_form", "create_record", "update_record"):
             Tool.objects.update_or_create(site=self.site.name, name=name, defaults={"enabled": True})
 

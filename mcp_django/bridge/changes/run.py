@@ -23,6 +23,7 @@ from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
 from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL
 from mcp_django.bridge.declared.consent import being_made
+from mcp_django.core import failures
 from mcp_django.core.compat.connections import can_lock_rows, can_skip_locked
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
@@ -71,6 +72,8 @@ class Run:
             answer = self._settled(error)
             if answer is None or not isinstance(error, Exception):
                 raise
+            if not isinstance(error, ToolError | MCPError):
+                failures.note(error)
             logger.exception("A change is %s, and what should happen afterwards has failed", answer["status"])
             return answer
 

@@ -15,6 +15,7 @@ from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide, supposing
 from mcp_django.bridge.prompts.base import BasePrompt
 from mcp_django.bridge.prompts.templates import TemplatePrompt
+from mcp_django.core import failures
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.functions import InvalidArguments
@@ -74,6 +75,7 @@ class AvailablePrompt:
         except (Exception, SystemExit) as error:
             if exchange.cancelled:
                 raise
+            failures.note(error)
             logger.exception("The prompt %s failed", self.prompt.name)
             raise InternalError from error
         return {"description": self.description, "messages": messages}

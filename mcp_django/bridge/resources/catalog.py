@@ -25,6 +25,7 @@ from mcp_django.bridge.resources.reading import templates as model_templates
 from mcp_django.bridge.resources.reading.schema import record_schema
 from mcp_django.bridge.resources.reading.templates import MIME_TYPE
 from mcp_django.conf import get_conf
+from mcp_django.core import failures
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
@@ -135,7 +136,12 @@ def find_declared(site: Site, request: MCPRequest, uri: str) -> FunctionResource
 
 
 def _may_read(resource: FunctionResource | FunctionTemplate, request: MCPRequest) -> bool:
-    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}") is ALLOWED
+    return decision(resource, request) is ALLOWED
+
+
+def decision(resource: FunctionResource | FunctionTemplate, request: MCPRequest) -> Decision:
+    """Whether the request's principal may read the declared resource, and if not, why: for administrators."""
+    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}")
 
 
 def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
@@ -175,7 +181,7 @@ def _explained(exchange: Exchange, uri: str, run: Callable[[], JSON | None]) -> 
     except Exception as error:
         if exchange.cancelled:
             raise
-
+        failures.note(error)
         logger.exception("resource %s failed", uri)
         raise InternalError from error
 

@@ -31,6 +31,7 @@ from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.results import done_result, error_result, text_block
 from mcp_django.bridge.tools.saved_queries import SavedQuery, saved_query
 from mcp_django.conf import get_conf
+from mcp_django.core import failures
 from mcp_django.core.running.suspension import Suspended
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ANY_MODEL, READ, tools_in
@@ -226,9 +227,10 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
         return error_result(error.message, error.errors)
     except MCPError:
         raise
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
         if exchange.cancellation.cancelled:
             raise
+        failures.note(error)
         logger.exception("The tool %s failed", tool.name)
         if exchange.usage.is_done:
             return _without_result(exchange, "What follows the work has failed; the server's log has the details.")

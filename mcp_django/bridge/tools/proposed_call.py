@@ -21,6 +21,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.policy.row_values import KeyOf
 from mcp_django.bridge.signatures import call_handler
 from mcp_django.bridge.tools.results import done_result
+from mcp_django.core import failures
 from mcp_django.core.db.rolling_back import rolled_back
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
@@ -119,6 +120,8 @@ class ProposedCall(Proposed):
         except Exception as error:
             if not self.exchange.usage.is_done:
                 raise
+            if not isinstance(error, ToolError):
+                failures.note(error)
             logger.exception("The result of the tool %s cannot be shown", self.tool.name)
             return done_result(error.message if isinstance(error, ToolError) else "The server's log has the details.")
 

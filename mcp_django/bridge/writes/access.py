@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.contrib.auth import get_permission_codename
 
-from mcp_django.access.permissions import ALLOWED, check_scopes, decide
+from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide
 from mcp_django.bridge.declared import consent
 from mcp_django.bridge.declared.every_object import allows_some
 from mcp_django.bridge.declared.options import CONSENT, OPERATIONS, Operation
@@ -50,13 +50,20 @@ def may_write(model: ModelRights, operation: Operation, *, scope: str = WRITE) -
     it of some row allows it: the admin's view then asks it with the row. ``scope``: the one that the credential must
     have. With the scope to read, this says whether the user may write, even if the credential may not.
     """
+    return decision(model, operation, scope=scope) is ALLOWED
+
+
+def decision(model: ModelRights, operation: Operation, *, scope: str = WRITE) -> Decision:
+    """As ``may_write``, and if not, why: for administrators."""
     admin = model.model_mcp.model_admin
-    if admin is None or not ways.is_open(model, "record"):
-        return False
+    if admin is None:
+        return Decision.NOT_WRITABLE
+    if not ways.is_open(model, "record"):
+        return Decision.SWITCHED_OFF
     if operation not in model.ask_hook("get_writable", ()):
-        return False
+        return Decision.NOT_WRITABLE
     needed, hook = of_model(model.label, scope), partial(_allows, model.model_mcp, admin, HOOKS[operation])
-    return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation]) is ALLOWED
+    return decide(model.rights.request, needed, None, hook, model.model_mcp, HOOKS[operation])
 
 
 def _allows(declared: ModelMCP, admin: ModelAdmin[Any], hook: str, request: MCPRequest) -> bool:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from django.apps import apps
+from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils.text import format_lazy
@@ -18,10 +19,13 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import ALLOWED, Decision, decide_by_override
-from mcp_django.bridge.declared.options import ModelMCP
+from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, Operation
 from mcp_django.bridge.declared.secrets import why_hidden
 from mcp_django.bridge.prompts import catalog as prompts
+from mcp_django.bridge.resources import catalog as resources
 from mcp_django.bridge.resources import uris
+from mcp_django.bridge.resources.function import FunctionResource
+from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.resources.policy.ways import Way
@@ -31,16 +35,18 @@ from mcp_django.bridge.tools import catalog as tools
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
+from mcp_django.bridge.writes import access
+from mcp_django.bridge.writes.tools import OperationTool
 from mcp_django.console.review import inventory
 from mcp_django.core.hooks import hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import looking
-from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, broader, expand, of_model, of_tool
+from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, WRITE, broader, expand, of_model, of_tool
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import nearest
 
-Kind = Literal["model", "field", "row", "tool", "prompt"]
+Kind = Literal["model", "field", "row", "write", "tool", "prompt", "resource"]
 #: A text for people, which is translated where it is shown.
 Text = Any
 
@@ -57,6 +63,7 @@ QUESTIONS: Mapping[str, Text] = {
     "key": _("Can its primary key be read?"),
     "field": _("Is the field shown?"),
     "row": _("Is the row among those that the user sees?"),
+    "writing": _("May the user write it so?"),
     "tasks": _("Can it be run here?"),
 }
 _MODEL = ("exposure", "scope", "permission", "key")
@@ -65,11 +72,13 @@ _ASKED: Mapping[Kind, Sequence[str]] = {
     "model": (*_MODEL, "switch", "groups"),
     "field": (*_MODEL, "field", "switch", "groups"),
     "row": (*_MODEL, "switch", "groups", "row"),
+    "write": (*_MODEL, "switch", "groups", "writing"),
     "tool": ("exposure", "scope", "switch", "groups", "permission", "tasks"),
     "prompt": ("exposure", "scope", "switch", "groups", "permission"),
+    "resource": ("exposure", "scope", "permission"),
 }
 #: If one of these is the first no, the thing is not the user's, whatever the credential is.
-_OF_THE_USER = frozenset({"exposure", "permission", "key", "field"})
+_OF_THE_USER = frozenset({"exposure", "permission", "key", "field", "writing"})
 _BY_DECISION: Mapping[Decision, str] = {
     Decision.NO_SCOPE: "scope",
     Decision.SWITCHED_OFF: "switch",
@@ -125,6 +134,11 @@ class Reasons:
         return self.kind is not None and self.no is None
 
     @property
+    def why(self) -> str:
+        """What says no, or that there is no such thing; empty where it is allowed."""
+        return str(self.unknown if self.no is None else self.no.why)
+
+    @property
     def steps(self) -> Iterator[Step]:
         asked = () if self.kind is None else _ASKED[self.kind]
         verdict = Verdict.YES
@@ -137,7 +151,7 @@ class Reasons:
 
 
 #: ``known`` for a viewer who may know of everything.
-EVERYTHING: Collection[Kind] = ("model", "field", "row", "tool", "prompt")
+EVERYTHING: Collection[Kind] = ("model", "field", "row", "write", "tool", "prompt", "resource")
 
 
 def explain(
@@ -151,8 +165,9 @@ def explain(
 ) -> Reasons:
     """Why the user may use the thing with these scopes, or why not. Without a user, as the project declares it.
 
-    ``name`` is that of a model (``app.model``), a field (``app.model.field``), a row (``db://app/model/pk``), a tool
-    or a prompt; of a tool and a prompt of the same name the tool is meant, unless it is ``prompt:NAME``. ``known`` are
+    ``name`` is that of a model (``app.model``), a field (``app.model.field``), a row (``db://app/model/pk``), a way to
+    write (``app.model:create``, ``:update`` or ``:delete``), a declared resource (its URI), a tool or a prompt; of a
+    tool and a prompt of the same name the tool is meant, unless it is ``prompt:NAME``. ``known`` are
     the kinds of things of which the viewer may know every one: anything else that is not the user's looks as if it did
     not exist.
     """
@@ -161,7 +176,7 @@ def explain(
     if found.kind is None or found.kind in known:
         return found if found.kind is not None else _unknown(site, user, name, known, request)
     at_most = _Asker(site, user, SCOPES, request).answer(name)
-    is_own = found.kind in ("model", "field", "row") or at_most.no is None
+    is_own = found.kind in ("model", "field", "row", "write") or at_most.no is None
     if not is_own or (at_most.no is not None and at_most.no.step in _OF_THE_USER):
         return _unknown(site, user, name, known, request)
     return found
@@ -169,7 +184,7 @@ def explain(
 
 def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind], request: HttpRequest | None) -> Reasons:
     names = _Asker(site, user, SCOPES, request).names(name, known)
-    return Reasons(name, unknown=format_lazy("{}{}", _("There is no such model, field, row, tool or prompt."),
+    return Reasons(name, unknown=format_lazy("{}{}", _("There is no such model, field, row, tool, prompt or resource."),
                                              nearest(name[:100], names)))  # fmt: skip
 
 
@@ -208,6 +223,11 @@ class _Asker:
         prompt = rest if prefix == "prompt" else name
         if (decision := prompts.decision(self.exchange, prompt, self.prompt_rows)) is not None:
             return Reasons(prompt, "prompt", self._prompt(prompt, decision))
+        if (resource := self.site.find_resource(name)) is not None:
+            return Reasons(name, "resource", self._resource(resource))
+        label, _colon, operation = name.partition(":")
+        if operation in OPERATIONS and _is_model(label):
+            return Reasons(name, "write", self._write(label.lower(), operation))
         return self._of_model(name)
 
     def names(self, name: str, known: Collection[Kind]) -> Iterator[str]:
@@ -222,6 +242,8 @@ class _Asker:
             yield from self.tools if "tool" in known else ()
             yield from (one.prompt.name for one in prompts.available(self.exchange, self.prompt_rows))
             yield from (*self.site.prompts, *self.prompt_rows) if "prompt" in known else ()
+            yield from (one.uri for one in resources.available(self.site, self.request))
+            yield from self.site.resources if "resource" in known else ()
             label = name.rpartition(".")[0].lower()
             yield from (f"{label}.{field}" for model in models if model.label == label for field in _shown(model))
 
@@ -271,15 +293,43 @@ class _Asker:
         except Exception as error:  # noqa: BLE001 - it was logged, and is reported here
             return format_lazy(_("{hook} failed with {error}."), hook=name, error=type(error).__name__)
         admin, needed = model_mcp.model_admin, f"{opts.app_label}.view_{opts.model_name}"
-        if hook is ModelMCP.has_view_permission and admin is not None:
-            if not admin.admin_site.has_permission(self.request):
-                return _("The user may not enter the admin, which shows the model.")
-            hook = hook_of(admin, "has_view_permission")
-            name = getattr(hook, "__qualname__", name)
-            needed = f"{needed} or {opts.app_label}.change_{opts.model_name}"
-        if hook is ModelMCP.has_view_permission or getattr(hook, "__module__", "").startswith("django.contrib.admin"):
+        if hook is not ModelMCP.has_view_permission:
+            return format_lazy(_("{hook} says no."), hook=name)
+        if admin is None:
             return _missing_permission(needed)
-        return format_lazy(_("{hook} says no."), hook=name)
+        return self._why_not_by_admin(
+            admin, "has_view_permission", f"{needed} or {opts.app_label}.change_{opts.model_name}"
+        )
+
+    def _why_not_by_admin(self, admin: Any, name: str, needed: str) -> Text:
+        """Why the hook of a ModelAdmin says no: by Django's own, the permission is missing."""
+        if not admin.admin_site.has_permission(self.request):
+            return _("The user may not enter the admin, which shows the model.")
+        hook = hook_of(admin, name)
+        if getattr(hook, "__module__", "").startswith("django.contrib.admin"):
+            return _missing_permission(needed)
+        return format_lazy(_("{hook} says no."), hook=getattr(hook, "__qualname__", name))
+
+    def _write(self, label: str, operation: Operation) -> No | None:
+        """Why rows of the model may not be written in this way."""
+        rights = None if (no := self._model(label)) is not None else self.rights.of_label(label)
+        if rights is None:
+            return no
+        declared, admin, opts = rights.model_mcp, rights.model_mcp.model_admin, rights.model_mcp.opts
+        match access.decision(rights, operation):
+            case Decision.ALLOWED:
+                return None
+            case Decision.SWITCHED_OFF:
+                return self._switch(rights, ("record",))
+            case Decision.NO_SCOPE:
+                return No("writing", _missing_scope(of_model(label, WRITE), WRITE), Place("credential"))
+            case Decision.NOT_WRITABLE if admin is None:
+                return No("writing", _("It is not in the admin, through whose forms agents write."))
+            case Decision.NOT_WRITABLE:
+                name = type(declared).__name__
+                return No("writing", format_lazy(_("{name}.writable does not name {what}."), name=name, what=operation))
+        needed = f"{opts.app_label}.{get_permission_codename(access.VERBS[operation], opts)}"
+        return No("writing", self._why_not_by_admin(admin, access.HOOKS[operation], needed), Place("user"))
 
     def _switch(self, rights: ModelRights, found: Sequence[Way]) -> No | None:
         """What closes every one of the ways to read a model, if all of them are closed by administrators."""
@@ -321,6 +371,8 @@ class _Asker:
         if isinstance(tool, SavedQuery) and not tool.is_available(self.request):
             # Which one is not said: the viewer may not be allowed to read it either.
             return _("The user may not read its model, or one of its fields.")
+        if isinstance(tool, OperationTool):
+            return format_lazy(_("There is no model of which the user may {what} rows."), what=tool.operation)
         if not isinstance(tool, ActingTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = self._model(tool.model_mcp.label)
@@ -341,6 +393,17 @@ class _Asker:
             needed = getattr(self.site.prompts.get(name), "permission", "")
             return No("permission", _missing_permission(needed), Place("user"))
         return No(_BY_DECISION[decision], _why_overridden(decision, name), Place("prompt", name))
+
+    def _resource(self, resource: FunctionResource | FunctionTemplate) -> No | None:
+        decision = resources.decision(resource, self.request)
+        if decision is ALLOWED:
+            return None
+        if decision is Decision.NO_SCOPE:
+            return No("scope", _missing_scope(READ), Place("credential"))
+        permission = getattr(resource, "permission", "")
+        hook = f"{type(resource).__name__}.is_available"
+        why = _missing_permission(permission) if permission else format_lazy(_("{hook} says no."), hook=hook)
+        return No("permission", why, Place("user"))
 
 
 # Texts.

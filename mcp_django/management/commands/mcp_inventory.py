@@ -59,7 +59,7 @@ class Command(DatabaseCommand):
             "--why",
             metavar="NAME",
             help="Print why the user reaches this or not: a model as app.model, a field as app.model.field, a row as "
-            "db://app/model/pk, a tool or a prompt.",
+            "db://app/model/pk, a way to write as app.model:update, a resource by its URI, a tool or a prompt.",
         )
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
         parser.add_argument("--check", action="store_true", help="Fail if what is exposed differs from --lock FILE.")
