@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The request of the admin that makes the changes of this context, where one does.
 _acting: ContextVar[HttpRequest | None] = ContextVar("mcp_django_acting", default=None)
+#: The name of the command that makes the changes of this context.
+_command: ContextVar[str] = ContextVar("mcp_django_command", default="")
 
 
 @contextmanager
@@ -37,6 +39,16 @@ def acting(request: HttpRequest) -> Iterator[None]:
         yield
     finally:
         _acting.reset(token)
+
+
+@contextmanager
+def commanding(command: str) -> Iterator[None]:
+    """Changes within the block are made by this command of ``manage.py``."""
+    token = _command.set(command)
+    try:
+        yield
+    finally:
+        _command.reset(token)
 
 
 def note_token(token: AccessToken, change: str, using: str) -> None:
@@ -113,6 +125,8 @@ def _note(using: str, **values: Any) -> None:
     if request is not None:
         values |= {"transport": "admin", "address": address_in(request.META)}
         values |= user(request.user)
+    elif command := _command.get():
+        values |= {"transport": "command", "method": f"manage.py {command}"}
     else:
         values["transport"] = "server"
     transaction.on_commit(partial(recorder.put, (_describe, at, values)), using=using)

@@ -99,7 +99,7 @@ class Call(models.Model):
         ]
 
     def __str__(self) -> str:
-        who = self.user_name or self.address or _("the server")
+        who = self.user_name or self.address or (_("a command") if self.transport == "command" else _("the server"))
         return str(_("%(subject)s by %(who)s") % {"subject": self.subject, "who": who})
 
     @property
