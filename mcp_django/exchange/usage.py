@@ -43,6 +43,8 @@ class Usage:
     values: dict[str, Any] = field(default_factory=dict)
     #: The primary key of the line that was written before the run.
     intent: Any = None
+    #: The token that confirms what the run has previewed.
+    confirm: str = field(default="", repr=False)
 
     def read(self, model: str, rows: int) -> None:
         """``rows`` more rows of a model are in the answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from django import forms
@@ -11,6 +12,7 @@ from django.db import models
 from mcp_django.access.permissions import check_scopes, has_declined, using_tool
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
+from mcp_django.bridge.uploads import names, upload_rows
 from mcp_django.bridge.writes import access
 from mcp_django.protocol.errors import InsufficientScope, InvalidRequest
 from mcp_django.server.step_up import add_challenge
@@ -47,9 +49,19 @@ def check_takes_files(site: Site, request: MCPRequest) -> None:
     raise NothingTakesFiles
 
 
+def store(site: Site, request: MCPRequest, content: bytes, name: str, content_type: str = "") -> str:
+    """Upload a file that is here already, for the request's principal. Returns its URI. Raises MCPError."""
+    check_takes_files(site, request)
+    media_type = names.media_type(content_type, name)
+    file_name = names.file_name(name, media_type)
+    upload = upload_rows.begin(site, request.mcp.principal, file_name, media_type, len(content))
+    upload_rows.add(upload, 0, BytesIO(content), len(content))
+    return upload.uri
+
+
 def takes_files(site: Site, request: MCPRequest) -> bool:
     """Whether the caller may call a tool with an argument that is a file, or write a model with a field that is one."""
-    tools = [tool for tool in site.tools.values() if tool.takes_files]
+    tools = [tool for tool in site.tools.values() if tool.file_arguments]
     return catalog.may_call_one_of(site, request, tools) or any(_may_write(site, request, one) for one in _WRITING)
 
 

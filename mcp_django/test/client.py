@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
 from django.contrib.auth.models import AnonymousUser
@@ -19,8 +18,8 @@ from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.sites import site as default_site
-from mcp_django.bridge.uploads import names, upload_rows
 from mcp_django.conf import get_conf
+from mcp_django.console.review.refusals import TrueReason
 from mcp_django.core import failures
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import scopes as known_scopes
@@ -34,7 +33,7 @@ from mcp_django.protocol.envelope import (
 )
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
-from mcp_django.server.uploads import check_takes_files
+from mcp_django.server import uploads
 from mcp_django.test.answerer import Answerer, Elicit, Sample
 from mcp_django.test.results import (
     CallRefused,
@@ -45,7 +44,6 @@ from mcp_django.test.results import (
     result_of,
 )
 from mcp_django.test.switches import check_names
-from mcp_django.test.true_reasons import TrueReason
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
 
@@ -165,13 +163,9 @@ class MCPClient:
         request = self._request.copy().for_principal(principal, site)
         with self._around(), site.in_context(request):
             try:
-                check_takes_files(site, request)
+                return uploads.store(site, request, content, name, content_type)
             except MCPError as error:
                 raise ProtocolError(error.to_json(era_of(self.revision))) from None
-            media_type = names.media_type(content_type, name)
-            upload = upload_rows.begin(site, principal, names.file_name(name, media_type), media_type, len(content))
-            upload_rows.add(upload, 0, BytesIO(content), len(content))
-        return upload.uri
 
     def read(self, uri: str) -> ResourceResult:
         """Read a resource."""
@@ -291,9 +285,8 @@ class MCPClient:
                 return result_of(message, self._reason(method, params))
 
     def _reason(self, method: str, params: JSON) -> TrueReason:
-        return TrueReason(
-            self._site, self._principal, self._request, self._around, method, params, tuple(self._failures)
-        )
+        around, failed = self._around, tuple(self._failures)
+        return TrueReason(self._site, self._principal, self._request, method, params, around, failed)
 
     def _send(self, method: str, params: JSON) -> int:
         request_id = next(self._ids)

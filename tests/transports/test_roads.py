@@ -250,7 +250,7 @@ def test_a_call_runs_in_the_context_of_its_site(
 #: Where a principal is found or a call begins: file → which road it is.
 BEGINNINGS = {
     "access/authentication.py": "asks the authentication classes",
-    "console/admin/trying.py": "the console: in the request of a person, within the site's context",
+    "console/calls.py": "the console: in the request of a person or by a command, within the site's context",
     "console/credentials/scopes.py": "the console and the consent page: they look, and call nothing",
     "console/review/inventory.py": "the inventory: it looks, and calls nothing",
     "console/review/reasons.py": "Why not?: it looks, and calls nothing",

@@ -57,7 +57,8 @@ def issue(exchange: Exchange, what: Any, state: Any) -> str:
     nonce = _text(head)
     rows = next(_codes("state", nonce, digest(state)))
     call = next(_codes("call", nonce, _binding(exchange, what, rows)))
-    return _text(head + call + rows)
+    exchange.usage.confirm = _text(head + call + rows)
+    return exchange.usage.confirm
 
 
 def read(exchange: Exchange, what: Any, token: str, *, again: str) -> Confirmation:

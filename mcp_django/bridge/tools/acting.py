@@ -157,7 +157,7 @@ class ActingTool(BaseTool):
         pages = arguments.get("pages", [])
         if needs_people and len(pages) < self.shows_pages:
             return self._page_shown(exchange, arguments)
-        if not needs_people and (self.annotations.read_only or (self._is_few(arguments) and not pages)):
+        if self.annotations.read_only or self._is_unseen(exchange.request, arguments):
             return self._act_at_once(exchange, arguments)
         if pages and CONFIRM not in arguments:
             raise confirmations.refused(
@@ -175,6 +175,13 @@ class ActingTool(BaseTool):
         if made is not None:
             return made
         return self._shown(arguments, answer) if answer["status"] == "preview" else structured_result(answer)
+
+    def acts_at_once(self, request: MCPRequest, arguments: JSON) -> bool:
+        return self.may_change and (CONFIRM in arguments or self._is_unseen(request, arguments))
+
+    def _is_unseen(self, request: MCPRequest, arguments: JSON) -> bool:
+        """Whether the rows of a call are not shown first."""
+        return not self.needs_people(request) and self._is_few(arguments) and not arguments.get("pages")
 
     def _act_at_once(self, exchange: Exchange, arguments: JSON) -> JSON:
         proposed = self.propose(exchange, arguments)

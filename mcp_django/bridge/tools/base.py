@@ -60,8 +60,8 @@ class BaseTool(ABC):
     covers: Collection[str] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
-    #: Whether one of its arguments is a file, which clients upload first.
-    takes_files = False
+    #: The names of the arguments that are files, which clients upload first.
+    file_arguments: Collection[str] = ()
     #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
     task: TaskMode = False
     #: Whether nothing but the body of its function needs the database or code of the project. Then its calls may begin
@@ -74,6 +74,10 @@ class BaseTool(ABC):
     def may_change(self) -> bool:
         """Whether a call may change data."""
         return not self.annotations.read_only
+
+    def acts_at_once(self, request: MCPRequest, arguments: JSON) -> bool:
+        """Whether a call with these arguments changes data, and not only shows what it would change."""
+        return self.may_change
 
     @cached_property
     def scope(self) -> str:

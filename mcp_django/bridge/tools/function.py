@@ -103,7 +103,8 @@ class FunctionTool(BaseTool):
                 self._returns = Returns(self._returned, f"The {what}")
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
-        self.takes_files = self._signature is not None and bool(self._signature.files)
+        if self._signature is not None:
+            self.file_arguments = [self._signature.called.get(one, one) for one in self._signature.files]
         self.mirrored = mirrored_in(schema, f"The {what}")
         self.starts_on_loop = on_loop and self._is_all_body
         called_in = {} if self._signature is None else self._signature.called
@@ -141,6 +142,9 @@ class FunctionTool(BaseTool):
         """Whether people may have to agree to a call, which is then previewed and confirmed."""
         return self.may_change and asked.needs_people(request, self.name, self.consent)
 
+    def acts_at_once(self, request: MCPRequest, arguments: JSON) -> bool:
+        return self.may_change and (CONFIRM in arguments or not self.needs_people(request))
+
     @property
     def about_call(self) -> Collection[str]:
         """The arguments beside its own with which a call is confirmed."""
@@ -156,12 +160,12 @@ class FunctionTool(BaseTool):
 
     def _own_schema(self, request: MCPRequest) -> JSON:
         schema = self._input.schema
-        if not self.takes_files or self._signature is None:
+        if not self.file_arguments:
             return schema
         named, hint = schema["properties"], how_to_upload(request)
         described = {
             name: {**named[name], "description": " ".join(filter(None, [named[name].get("description"), hint]))}
-            for name in (self._signature.called.get(one, one) for one in self._signature.files)
+            for name in self.file_arguments
         }
         return {**schema, "properties": {**named, **described}}
 

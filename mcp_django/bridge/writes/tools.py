@@ -144,6 +144,9 @@ class WriteTool(BaseTool):
             return ToolError(f"{NOT_SHOWN} Nothing was changed.", errors)
         return None
 
+    def acts_at_once(self, request: MCPRequest, arguments: JSON) -> bool:
+        return self.may_change and CONFIRM in arguments
+
     @abstractmethod
     def answer(self, exchange: Exchange, arguments: JSON) -> JSON:
         """The structured content. Raises InvalidQuery and ToolError."""
@@ -248,6 +251,7 @@ class CreateRecords(RecordsTool):
         "model": _MODEL, "rows": _NEW_ROWS, "file": _CSV, "on_error": _ON_ERROR,
         "confirm": CONFIRM_SCHEMA, "reason": _REASON,
     }  # fmt: skip
+    file_arguments = ("file",)
     required = ("model",)
 
 

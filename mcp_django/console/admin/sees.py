@@ -19,6 +19,7 @@ from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.admin import trying
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import object_link
+from mcp_django.console.calls import Answer
 from mcp_django.console.review import inventory, reasons
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
@@ -54,7 +55,7 @@ class Sample:
     """Rows of one model, and how many there are, in words."""
 
     label: str
-    answer: trying.Answer
+    answer: Answer
     count: Any
 
 

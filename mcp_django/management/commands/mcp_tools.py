@@ -17,6 +17,7 @@ from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.review import switches
 from mcp_django.console.review.switches import BadFile, Wanted
 from mcp_django.management.arguments import find_site
+from mcp_django.management.values import content_of
 from mcp_django.protocol.names import printable
 
 #: In the place of a file: standard output, or standard input.
@@ -85,7 +86,7 @@ class Command(BaseCommand):
 
     def _import(self, path: Path, *, check: bool) -> None:
         sites = {site.name: site for site in all_sites()}
-        wanted = switches.parse(_read(path), sites)
+        wanted = switches.parse(sys.stdin.read() if path == _STANDARD else content_of(path), sites)
         if not check:
             self._make(wanted, sites)
         elif changes := switches.differences(wanted, sites):
@@ -107,15 +108,6 @@ def _sites(name: str | None) -> list[MCPSite]:
         return [find_site(name)]
     found = sorted(all_sites(), key=lambda site: site.name)
     return [site for site in found if site.is_served] or found
-
-
-def _read(path: Path) -> str:
-    try:
-        return sys.stdin.read() if path == _STANDARD else path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{path} is no text in UTF-8.") from None
 
 
 def _lines(site: MCPSite) -> Iterator[str]:

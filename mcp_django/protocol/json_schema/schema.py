@@ -224,16 +224,16 @@ def _in_type(kind: str, of_items: str, value: Any) -> Any:
 
 def _type_of(schema: Any, whole: JSON) -> str:
     """The one type beside null that a schema allows, as far as it says so plainly; else empty."""
-    found = _types_of(schema, whole) - {"null"}
+    found = types_of(schema, whole) - {"null"}
     return found.pop() if len(found) == 1 else ""
 
 
-def _types_of(schema: Any, whole: JSON) -> set[str]:
+def types_of(schema: Any, whole: JSON) -> set[str]:
     """The types that a schema names, itself or in its alternatives. An alternative that names none counts as "any"."""
     if not isinstance(schema, dict):
         return {"any"}
     if (name := str(schema.get("$ref", ""))).startswith("#/$defs/"):
-        return _types_of(whole.get("$defs", {}).get(name.removeprefix("#/$defs/")), {})
+        return types_of(whole.get("$defs", {}).get(name.removeprefix("#/$defs/")), {})
     types = schema.get("type")
     found = {types} if isinstance(types, str) else set(types or ())
-    return found.union(*(_types_of(option, whole) for option in schema.get("anyOf", ()))) or {"any"}
+    return found.union(*(types_of(option, whole) for option in schema.get("anyOf", ()))) or {"any"}

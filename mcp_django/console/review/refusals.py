@@ -1,9 +1,9 @@
-"""Why a request of the client was refused, as the page *Why not?* and ``mcp_inventory --why`` say it."""
+"""Why a request was refused, for the test or the terminal that made it: as *Why not?* says of what it names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -27,15 +27,15 @@ _MAX_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class TrueReason:
-    """Finds out why a request was refused, once the test asks for it."""
+    """Finds out why a request was refused, once somebody asks for it."""
 
     site: MCPSite
     principal: Principal
     request: MCPRequest
-    #: The switches of the client.
-    around: Callable[[], AbstractContextManager[object]]
     method: str
     params: JSON
+    #: The switches of a test's client.
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
     #: The exceptions that ended the call.
     failures: Sequence[BaseException] = ()
 
@@ -43,7 +43,7 @@ class TrueReason:
         """The reason in one sentence; empty where nothing refuses what the request names."""
         if self.failures:
             return f"{type(self.failures[0]).__name__}: {self.failures[0]}"
-        # The test may have changed a switch without a signal.
+        # A test may have changed a switch without a signal.
         overrides.forget()
         with self.around():
             return next(filter(None, self._reasons()), "")
