@@ -14,7 +14,7 @@ from demo_project.flights.admin import AirlineAdmin, FlightAdmin
 from demo_project.flights.models import Airline, Flight
 from mcp_django.bridge.tools.saved_queries import write
 from mcp_django.exceptions import MCPError, ToolError
-from mcp_django.models import Tool
+from mcp_django.models import Restriction, Tool
 from mcp_django.test import CallRefused, MCPClient, ProtocolError, ToolResult
 from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
@@ -91,6 +91,17 @@ def test_a_switch_of_the_client_opens_a_tool_for_nobody_who_may_not_use_it(db: N
     for user, scopes in ((viewer, None), (clerk, ["read"])):
         with MCPClient(user, scopes, switched_on=[CANCEL]) as client:
             assert CANCEL not in names(client)
+
+
+def test_a_switch_of_the_client_opens_no_model_that_an_administrator_has_closed(root: User) -> None:
+    Restriction.objects.create(site="mcp", kind="model", name="flights.flight")
+
+    with MCPClient(root, switched_on=["find_records", CANCEL]) as client:
+        assert CANCEL not in names(client)
+        with pytest.raises(ToolError) as refused:
+            client.call("find_records", model="flights.flight")
+
+    assert "no model 'flights.flight'" in refused.value.errors[0]["message"]
 
 
 def test_a_misspelt_name_of_a_tool_is_an_error_that_names_the_right_one(root: User) -> None:

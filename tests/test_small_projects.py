@@ -125,6 +125,8 @@ def test_a_command_that_needs_tables_says_before_migrate_that_they_are_missing(t
         "mcp_audit": [[], ["--follow"], ["--clear"], ["--forget", "shop.order:1"]],
         "mcp_due": [[], ["--loop", "1"]],
         "mcp_inventory": [["--user", "nobody"], ["--scopes", "tool:nothing"]],
+        "mcp_tools": [[], ["--on", "find_records"], ["--export", "-"]],
+        "mcp_call": [["find_records", "--user", "nobody"]],
         "mcp_stdio": [["--user", "nobody"]],
         "mcp_oauth": [["check"]],
     }
@@ -135,7 +137,7 @@ def test_a_command_that_needs_tables_says_before_migrate_that_they_are_missing(t
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     # The rest serve, or look at PostgreSQL alone.
-    assert set(said) == {*needing, "mcp_grpc", "mcp_triggers"}
+    assert set(said) == {*needing, "mcp_connect", "mcp_grpc", "mcp_triggers", "startmcp"}
     for name, lines in needing.items():
         assert len(said[name]) == len(lines)
         for line in said[name]:

@@ -22,6 +22,7 @@ from mcp_django.models import Call, Tool
 from mcp_django.test import MCPClient
 from tests.support import forkserver
 from tests.support.data import make_flights
+from tests.support.pages import blocks
 
 CANCEL = "flights_flight_mark_cancelled"
 CALL = {"model": "flights.flight", "filter": {"origin": "JFK"}, "limit": 3}
@@ -239,6 +240,19 @@ WRONG: dict[str, str] = {
     _of(**{f"q{number}": {"query": {"tool": "find_records", "arguments": CALL, "parameters": []}}
            for number in range(MAX_SAVED + 1)}): f"there may be {MAX_SAVED}",
 }  # fmt: skip
+
+
+@pytest.mark.usefixtures("db")
+def test_the_example_of_docs_admin_md_is_a_file_of_switches(tmp_path: Path) -> None:
+    [example] = blocks("docs/admin.md", "json")
+    Group.objects.create(name="clerks")
+    file = tmp_path / "tools.json"
+    file.write_text(example.replace("shop_order_close", CANCEL))
+
+    assert run("--import", file).splitlines() == [
+        f"mcp {CANCEL} enabled: true, was false", f'mcp {CANCEL} asks: "approve", was ""',
+        f'mcp {CANCEL} groups: ["clerks"], was null',
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("db")

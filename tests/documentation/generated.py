@@ -19,7 +19,8 @@ from mcp_django.server.methods import METHODS, SESSION_METHODS
 #: The commands of each app, in the order in which a project meets them.
 COMMANDS = {
     "mcp_django": (
-        "mcp_token", "mcp_inventory", "mcp_tools", "mcp_audit", "mcp_stdio", "mcp_grpc", "mcp_due", "mcp_triggers",
+        "startmcp", "mcp_connect", "mcp_token", "mcp_inventory", "mcp_tools", "mcp_call", "mcp_audit", "mcp_stdio",
+        "mcp_grpc", "mcp_due", "mcp_triggers",
     ),
     "mcp_django.oauth": ("mcp_oauth",),
 }  # fmt: skip

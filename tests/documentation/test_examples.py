@@ -19,6 +19,7 @@ from tests.support.pages import PAGES, ROOT
 RUN = {
     ("README.md", "sh json"): "tests/end_to_end/test_readme.py",
     ("docs/actions.md", "json"): "tests/bridge/tools/test_queries_page.py",
+    ("docs/admin.md", "json"): "tests/console/test_mcp_tools.py",
     ("docs/aggregates.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",

@@ -17,6 +17,6 @@ def test_the_generated_parts_are_of_today_and_each_stands_on_one_page() -> None:
 
 
 def test_every_command_is_described() -> None:
-    found = {path.stem for path in (ROOT / "mcp_django").glob("**/management/commands/mcp_*.py")}
+    found = {path.stem for path in (ROOT / "mcp_django").glob("**/management/commands/*mcp*.py")}
 
     assert {name for names in COMMANDS.values() for name in names} == found

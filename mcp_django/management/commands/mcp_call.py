@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from mcp_django.bridge.changes.proposed import CONFIRM
 from mcp_django.bridge.sites import MCPSite
@@ -19,6 +19,7 @@ from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.console import calls
 from mcp_django.console.calls import Answer
 from mcp_django.console.review.refusals import TrueReason
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.core.running.workers import close_workers
 from mcp_django.exceptions import MCPError
@@ -32,7 +33,7 @@ from mcp_django.server import uploads
 from mcp_django.types import JSON
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = (
         "Call a tool as an agent of a user would, and print what the agent is answered. A tool that changes data shows "
         "what it would do, and asks before it does it."

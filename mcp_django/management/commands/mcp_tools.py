@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from mcp_django.access.trail import commanding
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.review import switches
 from mcp_django.console.review.switches import BadFile, Wanted
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.management.arguments import find_site
 from mcp_django.management.values import content_of
 from mcp_django.protocol.names import printable
@@ -24,7 +25,7 @@ from mcp_django.protocol.names import printable
 _STANDARD = Path("-")
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = (
         "List the tools with what administrators decided about each, switch tools on and off, or keep all that in a "
         "file. Prompts are not among them."
