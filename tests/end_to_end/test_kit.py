@@ -12,6 +12,7 @@ import pytest
 from tests.end_to_end.example_shop import write_shop
 from tests.end_to_end.projects import install, start_project
 from tests.end_to_end.servers import ROOT, Project
+from tests.support import forkserver
 
 SECONDS = 250
 
@@ -74,6 +75,64 @@ class WithoutATransaction(Closing, TransactionTestCase):
     pass
 """
 
+#: The kit without pytest.
+UNDER_UNITTEST = """
+import traceback
+from unittest import mock
+
+from django.contrib.auth.models import User
+from django.test import TestCase, TransactionTestCase
+
+from mcp_django.exceptions import ToolError
+from mcp_django.models import Tool
+from mcp_django.test import MCPClient, ProtocolError
+
+from .models import Order
+
+
+class Kit:
+    def setUp(self):
+        self.boss = User.objects.create_superuser("boss")
+        self.order = Order.objects.create(number="A1", total=1, email="a@b.de")
+
+    def test_an_action_is_switched_on_for_one_client(self):
+        with MCPClient(self.boss, switched_on=["shop_order_close"]) as client, MCPClient(self.boss) as other:
+            client.call("shop_order_close", ids=[self.order.pk])
+            with self.assertRaises(ProtocolError) as refused:
+                other.call("shop_order_close", ids=[self.order.pk])
+
+        self.assertEqual(Order.objects.get().status, "closed")
+        self.assertEqual(refused.exception.true_reason, "shop_order_close is switched off.")
+        self.assertFalse(Tool.objects.filter(name="shop_order_close", enabled=True).exists())
+        with self.assertRaisesMessage(ValueError, "Did you mean shop_order_close?"):
+            MCPClient(self.boss, switched_on=["shop_order_closed"])
+
+    def test_an_exception_of_an_action_is_raised(self):
+        def save(*args, **options):
+            raise ZeroDivisionError
+
+        with mock.patch.object(Order, "save", save):
+            with MCPClient(self.boss, switched_on=["shop_order_close"]) as client:
+                try:
+                    client.call("shop_order_close", ids=[self.order.pk])
+                except ZeroDivisionError as error:
+                    frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            with MCPClient(self.boss, switched_on=["shop_order_close"], raise_exceptions=False) as client:
+                with self.assertRaisesMessage(ToolError, "shop_order_close failed") as told:
+                    client.call("shop_order_close", ids=[self.order.pk])
+
+        self.assertEqual(frames[-2:], ["close", "save"])
+        self.assertEqual(told.exception.true_reason, "ZeroDivisionError")
+
+
+class InATransaction(Kit, TestCase):
+    pass
+
+
+class WithoutATransaction(Kit, TransactionTestCase):
+    pass
+"""
+
 #: What pytest-django does, for a project that does without it.
 WITHOUT_PYTEST_DJANGO = """
 import django
@@ -115,6 +174,7 @@ def shop(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     install(project)
     write_shop(project)
     (project.folder / "shop/test_both.py").write_text(UNDER_BOTH)
+    (project.folder / "shop/test_unit.py").write_text(UNDER_UNITTEST)
     project.manage("makemigrations", "shop")
     return project
 
@@ -152,5 +212,10 @@ def test_the_fixture_needs_no_pytest_django(shop: Project) -> None:
     assert "2 passed" in said
 
 
-def test_the_example_of_a_test_case_passes_under_unittest(shop: Project) -> None:
-    shop.manage("test", "shop.tests")
+def test_the_kit_and_the_example_of_the_documentation_pass_under_unittest(shop: Project) -> None:
+    command = ["manage.py", "test", "shop.tests", "shop.test_unit"]
+    done = forkserver.run(command, cwd=shop.folder, env=shop.environment)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Those of docs/testing.md, and the two of each class here.
+    assert "Ran 10 tests" in done.stderr

@@ -42,7 +42,8 @@ class TrueReason:
     def __call__(self) -> str:
         """The reason in one sentence; empty where nothing refuses what the request names."""
         if self.failures:
-            return f"{type(self.failures[0]).__name__}: {self.failures[0]}"
+            first = self.failures[0]
+            return f"{type(first).__name__}: {first}".removesuffix(": ")
         # A test may have changed a switch without a signal.
         overrides.forget()
         with self.around():
