@@ -285,16 +285,6 @@ def _nothing(*fields: AnyField) -> list[Value]:
 _NO_PERMISSION = -1
 
 
-def _with_switched_on(site: Site, rows: Mapping[str, Override]) -> Mapping[str, Override]:
-    names = _switched_on.get()
-    if not names:
-        return rows
-    # A row of a saved query decides nothing about a tool that has its name.
-    found = {name: row for name, row in rows.items() if not (row.query and name in site.tools)}
-    switched = {name: replace(found.get(name, ON), enabled=True) for name in names}
-    return Decided({**rows, **switched}, restrictions_in(rows))
-
-
 #: In a row of an override, the columns of a permission: the mark, the label of its app, and its codename.
 _OF_PERMISSION = [Value(_NO_PERMISSION, output_field=IntegerField()), *_nothing(CharField(), CharField())]
 #: The columns of a restriction.
@@ -304,6 +294,16 @@ _OF_RESTRICTION = ("kind", "name", "reason")
 def _restriction_fields() -> list[Any]:
     model = apps.get_model("mcp_django", "Restriction")
     return [model._meta.get_field(name) for name in _OF_RESTRICTION]
+
+
+def _with_switched_on(site: Site, rows: Mapping[str, Override]) -> Mapping[str, Override]:
+    names = _switched_on.get()
+    if not names:
+        return rows
+    # A row of a saved query decides nothing about a tool that has its name.
+    found = {name: row for name, row in rows.items() if not (row.query and name in site.tools)}
+    switched = {name: replace(found.get(name, ON), enabled=True) for name in names}
+    return Decided({**rows, **switched}, restrictions_in(rows))
 
 
 tools = ToolOverrides("Tool", "query", "asks")
