@@ -192,14 +192,15 @@ def test_rows_are_not_shown_past_a_query_tool_that_is_off(users: Users, flights:
 # Why not?
 
 
-def test_the_first_no_is_explained_and_linked_to_where_it_is_changed(users: Users) -> None:
+def test_each_no_is_explained_and_linked_to_where_it_is_changed(users: Users) -> None:
     row, _ = Tool.objects.update_or_create(site="mcp", name="delay_statistics", defaults={"enabled": False})
 
-    response = client_of(users.admin).get(URL, {"user": "ops", "why": "delay_statistics"})
+    response = client_of(users.admin).get(URL, {"user": "ops", "scopes": "tool:x", "why": "delay_statistics"})
 
     text = content_of(response)
+    assert "Do the scopes allow it? no The scope tool:delay_statistics or read is missing." in text
     assert "Is it switched on? no delay_statistics is switched off." in text
-    assert "Is it open to a group of the user? not asked" in text
+    assert "Is it open to a group of the user? yes" in text
     assert f'href="{reverse("admin:mcp_django_tool_change", args=[row.pk])}"' in response.content.decode()
 
 

@@ -162,7 +162,7 @@ def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> Mapping[Decision,
     rows = _decided(exchange)
     found: dict[Decision, set[str]] = {}
     for tool in tools:
-        override = _override(tool, rows)
+        override = override_of(tool, rows)
         why = [] if override.enabled else [Decision.SWITCHED_OFF]
         with using_tool(exchange.request, tool.name):
             why += [] if has_scope(exchange.request, tool.scope) else [Decision.NO_SCOPE]
@@ -203,7 +203,7 @@ def overrides_on_loop(site: Site, name: Any) -> Mapping[str, Override] | None:
     if name not in site.tools_on_loop or site.has_call_context or not site.runs_on_loop:
         return None
     rows = overrides.tools.remembered(site)
-    return rows if rows is not None and decides_alone(_override(site.tools[name], rows)) else None
+    return rows if rows is not None and decides_alone(override_of(site.tools[name], rows)) else None
 
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
@@ -266,7 +266,7 @@ def find_actions(exchange: Exchange) -> None:
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
     if _decide(tool, rows, exchange.request) is not ALLOWED or not is_runnable(tool, exchange):
         return None
-    return AvailableTool(tool, _override(tool, rows).description)
+    return AvailableTool(tool, override_of(tool, rows).description)
 
 
 def _decided(exchange: Exchange) -> Mapping[str, Override]:
@@ -283,7 +283,7 @@ def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -> Decision:
     with using_tool(request, tool.name):
-        return decide(request, tool.least_scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
+        return decide(request, tool.least_scope, override_of(tool, rows), tool.is_available, f"tool {tool.name}")
 
 
 def is_runnable(tool: BaseTool, exchange: Exchange) -> bool:
@@ -291,7 +291,8 @@ def is_runnable(tool: BaseTool, exchange: Exchange) -> bool:
     return tool.task != "required" or can_run(exchange.site)
 
 
-def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
+def override_of(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
+    """What administrators decided about the tool."""
     row = rows.get(tool.name)
     if row is not None and (not row.query or isinstance(tool, SavedQuery)):
         return row

@@ -123,7 +123,7 @@ class QueryTool(BaseTool):
     def is_available(self, request: MCPRequest) -> bool:
         rights = self._rights(request)
         found = (rights.of_label(label) for label in self.site.models)
-        return any(model is not None and ways.has(model, self.way) for model in found)
+        return any(model is not None and ways.has(model.model_mcp, self.way) for model in found)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         # The names are listed for the agent to read. ``_model`` checks the name, and has a better error for it.
@@ -205,7 +205,7 @@ class QueryTool(BaseTool):
         if found is None:
             check_scopes(rights.request, partial(self._is_there, rights.request, label.lower()))
             raise InvalidQuery.one(argument, unknown_name("model", label, self._labels(rights)), label)
-        if not ways.has(found, self.way):
+        if not ways.has(found.model_mcp, self.way):
             instead = ": ask aggregate_records" if ways.is_open(found, "aggregate") else ""
             raise InvalidQuery.one(argument, f"rows of {found.label} are shown in groups alone{instead}.", label)
         return found
@@ -215,7 +215,7 @@ class QueryTool(BaseTool):
 
     def _models(self, rights: Rights) -> list[ModelRights]:
         """The models that it can be asked for."""
-        return [model for model in rights.models() if ways.has(model, self.way)]
+        return [model for model in rights.models() if ways.has(model.model_mcp, self.way)]
 
 
 class FindRecords(QueryTool):

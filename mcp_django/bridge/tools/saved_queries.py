@@ -184,7 +184,7 @@ class SavedQuery(BaseTool):
         """Why the request's principal may not run the query, for the person who saves it. Asks no database."""
         label = str(self.arguments.get("model", "")).lower()
         model = Rights.of(self.site, request).of_label(label)
-        if model is None or not ways.has(model, self.tool.way):
+        if model is None or not ways.has(model.model_mcp, self.tool.way):
             return _("The model %(model)s cannot be read.") % {"model": label}
         try:
             self.tool.check(model, self.arguments, by_database=False)

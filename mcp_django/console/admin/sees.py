@@ -21,6 +21,7 @@ from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import object_link
 from mcp_django.console.calls import Answer
 from mcp_django.console.review import inventory, reasons
+from mcp_django.console.review.checklist import Kind, Place, Step
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
 from mcp_django.core.running.in_request import as_in_a_call
@@ -191,11 +192,11 @@ class SeesAdmin(ActingAdmin):
 
     # Why not?
 
-    def _known_kinds(self, request: HttpRequest) -> Collection[reasons.Kind]:
+    def _known_kinds(self, request: HttpRequest) -> Collection[Kind]:
         """The kinds of things that the viewer may know of: those whose own pages the viewer may see."""
         if request.user.is_superuser:
             return reasons.EVERYTHING
-        pages: Iterable[tuple[reasons.Kind, Any]] = (("tool", Tool), ("prompt", Prompt))
+        pages: Iterable[tuple[Kind, Any]] = (("tool", Tool), ("prompt", Prompt))
         return [kind for kind, model in pages if self._shows(request, model)]
 
     def _shows(self, request: HttpRequest, model: Any) -> bool:
@@ -203,12 +204,12 @@ class SeesAdmin(ActingAdmin):
         return site.is_registered(model) and site.get_model_admin(model).has_view_permission(request)
 
     def _linked(
-        self, request: HttpRequest, site: MCPSite, subject: Subject, steps: Iterable[reasons.Step]
-    ) -> Iterable[tuple[reasons.Step, str | None]]:
+        self, request: HttpRequest, site: MCPSite, subject: Subject, steps: Iterable[Step]
+    ) -> Iterable[tuple[Step, str | None]]:
         for step in steps:
             yield step, None if step.place is None else self._link(request, site, subject, step.place)
 
-    def _link(self, request: HttpRequest, site: MCPSite, subject: Subject, place: reasons.Place) -> str | None:
+    def _link(self, request: HttpRequest, site: MCPSite, subject: Subject, place: Place) -> str | None:
         """The page where it is changed; None where the viewer may not see it."""
         match place.kind:
             case "credential":

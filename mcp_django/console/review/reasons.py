@@ -1,14 +1,16 @@
 """Why a principal may use something or not: the checklist of what decides, in the order in which it is decided.
 
+After the first no only our own data and permissions by name are asked: no hook of the project is, and no row is read.
+
 For administrators, and never for clients: to a client, something refused looks as if it did not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_permission_codename
@@ -18,7 +20,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import overrides
-from mcp_django.access.permissions import ALLOWED, Decision, decide_by_override
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import ALLOWED, Decision, decide_by_override, has_scope, using_tool
 from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, Operation
 from mcp_django.bridge.declared.secrets import why_hidden
 from mcp_django.bridge.prompts import catalog as prompts
@@ -38,7 +41,8 @@ from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.tools import OperationTool
 from mcp_django.console.review import inventory
-from mcp_django.core.hooks import hook_of
+from mcp_django.console.review.checklist import Answers, Kind, No, Place, Reasons, Text
+from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import looking
@@ -46,109 +50,13 @@ from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, WR
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import nearest
 
-Kind = Literal["model", "field", "row", "write", "tool", "prompt", "resource"]
-#: A text for people, which is translated where it is shown.
-Text = Any
-
 #: Longer names are not looked for.
 MAX_NAME = 500
 
-#: What is asked → its question.
-QUESTIONS: Mapping[str, Text] = {
-    "exposure": _("Is it exposed?"),
-    "scope": _("Do the scopes allow it?"),
-    "switch": _("Is it switched on?"),
-    "groups": _("Is it open to a group of the user?"),
-    "permission": _("Does the user have the permission?"),
-    "key": _("Can its primary key be read?"),
-    "field": _("Is the field shown?"),
-    "row": _("Is the row among those that the user sees?"),
-    "writing": _("May the user write it so?"),
-    "tasks": _("Can it be run here?"),
-}
-_MODEL = ("exposure", "scope", "permission", "key")
-#: Kind of thing → what is asked of it, in the order in which it is asked.
-_ASKED: Mapping[Kind, Sequence[str]] = {
-    "model": (*_MODEL, "switch", "groups"),
-    "field": (*_MODEL, "field", "switch", "groups"),
-    "row": (*_MODEL, "switch", "groups", "row"),
-    "write": (*_MODEL, "switch", "groups", "writing"),
-    "tool": ("exposure", "scope", "switch", "groups", "permission", "tasks"),
-    "prompt": ("exposure", "scope", "switch", "groups", "permission"),
-    "resource": ("exposure", "scope", "permission"),
-}
 #: If one of these is the first no, the thing is not the user's, whatever the credential is.
 _OF_THE_USER = frozenset({"exposure", "permission", "key", "field", "writing"})
-_BY_DECISION: Mapping[Decision, str] = {
-    Decision.NO_SCOPE: "scope",
-    Decision.SWITCHED_OFF: "switch",
-    Decision.NO_GROUP: "groups",
-    Decision.NO_PERMISSION: "permission",
-}
+_BY_DECISION: Mapping[Decision, str] = {Decision.SWITCHED_OFF: "switch", Decision.NO_GROUP: "groups"}
 _READING: Sequence[Way] = ("collection", "record", "aggregate", "schema")
-
-
-class Verdict(Enum):
-    YES = "yes"
-    NO = "no"
-    #: Something before it said no.
-    NOT_ASKED = "not asked"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an administrator changes it: the page of a tool, of a prompt, of the credential or of the user."""
-
-    kind: Literal["tool", "prompt", "credential", "user"]
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class No:
-    """What says no, and why."""
-
-    step: str
-    why: Text
-    place: Place | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    question: Text
-    verdict: Verdict
-    why: Text = ""
-    place: Place | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reasons:
-    """The checklist for one thing. ``unknown`` says that there is no such thing, and then nothing was asked."""
-
-    name: str
-    kind: Kind | None = None
-    no: No | None = None
-    unknown: Text = ""
-
-    @property
-    def allowed(self) -> bool:
-        return self.kind is not None and self.no is None
-
-    @property
-    def why(self) -> str:
-        """What says no, or that there is no such thing; empty where it is allowed."""
-        return str(self.unknown if self.no is None else self.no.why)
-
-    @property
-    def steps(self) -> Iterator[Step]:
-        asked = () if self.kind is None else _ASKED[self.kind]
-        verdict = Verdict.YES
-        for name in asked:
-            if self.no is not None and name == self.no.step:
-                yield Step(QUESTIONS[name], Verdict.NO, self.no.why, self.no.place)
-                verdict = Verdict.NOT_ASKED
-            else:
-                yield Step(QUESTIONS[name], verdict)
-
 
 #: ``known`` for a viewer who may know of everything.
 EVERYTHING: Collection[Kind] = ("model", "field", "row", "write", "tool", "prompt", "resource")
@@ -255,30 +163,67 @@ class _Asker:
         if not _is_model(label):
             return Reasons(name)
         kind: Kind = "row" if target is not None and target.is_of_record else "field" if field else "model"
-        no = self._model(label)
-        rights = None if no is not None else self.rights.of_label(label)
-        if kind == "field" and not _has_field(label, rights, field):
-            return Reasons(name)
-        if rights is not None and kind == "field":
-            no = _field(rights, field) or self._switch(rights, _READING)
-        elif rights is not None and target is not None and kind == "row":
-            no = self._switch(rights, ("record", "collection")) or self._row(rights, target.key)
-        elif rights is not None:
-            no = self._switch(rights, _READING)
-        return Reasons(name, kind, no)
+        answers = self._model(label) | self._switches(label, ("record", "collection") if kind == "row" else _READING)
+        rights = self.rights.of_label(label) if "key" in answers else None
+        if kind == "field":
+            if not _has_field(label, rights, field):
+                return Reasons(name)
+            if rights is not None:
+                answers["field"] = _field(rights, field)
+        elif kind == "row" and target is not None and rights is not None and not any(answers.values()):
+            answers["row"] = self._row(rights, target.key)
+        return Reasons(name, kind, answers)
 
-    def _model(self, label: str) -> No | None:
+    def _model(self, label: str) -> dict[str, No | None]:
         model_mcp = self.site.models.get(label)
+        answers: dict[str, No | None] = {
+            "exposure": self._exposure(label),
+            "scope": self._scope(of_model(label), of_model(label), READ),
+        }
         if model_mcp is None:
-            return No("exposure", self._why_unexposed(label))
+            return answers
         decision = self.rights.decision(model_mcp)
-        if decision is Decision.NO_SCOPE:
-            return No("scope", _missing_scope(of_model(label), READ), Place("credential"))
-        if decision is not ALLOWED:
-            return No("permission", self._why_not_viewed(model_mcp), Place("user"))
-        if self.rights.of_label(label) is None:
-            return No("key", _("Its primary key is hidden, and without it no row can be named."))
-        return None
+        if decision is ALLOWED:
+            is_keyed = self.rights.of_label(label) is not None
+            no_key = No("key", _("Its primary key is hidden, and without it no row can be named."))
+            answers |= {"permission": None, "key": None if is_keyed else no_key}
+        elif decision is Decision.NO_PERMISSION:
+            answers["permission"] = No("permission", self._why_not_viewed(model_mcp), Place("user"))
+        elif _asks_permissions_alone(model_mcp):
+            may_view = call_hook(
+                partial(model_mcp.has_view_permission, self.request), False, model_mcp, "has_view_permission"
+            )
+            no = No("permission", "" if may_view else self._why_not_viewed(model_mcp), Place("user"))
+            answers["permission"] = None if may_view else no
+        return answers
+
+    def _exposure(self, label: str) -> No | None:
+        if label not in self.site.models:
+            return No("exposure", self._why_unexposed(label))
+        # As if no code had exposed it.
+        is_off = label in self.rights.restrictions.models
+        return No("exposure", _("An administrator switched it off.")) if is_off else None
+
+    def _scope(self, scope: str, *names: str) -> No | None:
+        if has_scope(self.request, scope):
+            return None
+        return No("scope", _missing_scope(*names), Place("credential"))
+
+    def _overridden(self, override: Override, name: str, place: Place) -> dict[str, No | None]:
+        """What administrators decided: whether it is on, and whether it would be open to the user if it were."""
+        on = replace(override, enabled=True)
+        found = {_BY_DECISION.get(decide_by_override(self.request, one)) for one in (override, on)}
+        nos = {step: No(step, _why_overridden(step, name), place) for step in ("switch", "groups") if step in found}
+        return {"switch": nos.get("switch"), "groups": nos.get("groups")}
+
+    def _switches(self, label: str, read: Sequence[Way]) -> dict[str, No | None]:
+        """What closes every one of these ways to read a model, if all of them are closed by administrators."""
+        model_mcp = self.site.models.get(label)
+        names = [ways.TOOLS[way] for way in read if model_mcp is None or ways.has(model_mcp, way)]
+        found = [self._overridden(self.tool_rows.get(name, overrides.ON), name, Place("tool", name)) for name in names]
+        if not found or any(not any(one.values()) for one in found):
+            return {"switch": None, "groups": None}
+        return found[0]
 
     def _why_unexposed(self, label: str) -> Text:
         why = inventory.unexposed(self.site).get(label) or why_hidden(apps.get_model(label))
@@ -306,38 +251,36 @@ class _Asker:
         if not admin.admin_site.has_permission(self.request):
             return _("The user may not enter the admin, which shows the model.")
         hook = hook_of(admin, name)
-        if getattr(hook, "__module__", "").startswith("django.contrib.admin"):
+        if _is_djangos(hook):
             return _missing_permission(needed)
         return format_lazy(_("{hook} says no."), hook=getattr(hook, "__qualname__", name))
 
-    def _write(self, label: str, operation: Operation) -> No | None:
-        """Why rows of the model may not be written in this way."""
-        rights = None if (no := self._model(label)) is not None else self.rights.of_label(label)
-        if rights is None:
-            return no
+    def _write(self, label: str, operation: Operation) -> Answers:
+        """What decides about writing rows of the model in this way. They are read by get_record before."""
+        answers = self._model(label) | self._switches(label, ("record",))
+        rights = None if any(answers.values()) else self.rights.of_label(label)
+        if rights is not None:
+            return answers | {"writing": self._writing(rights, operation)}
+        return answers if has_scope(self.request, of_model(label, WRITE)) else answers | {"writing": _no_write(label)}
+
+    def _writing(self, rights: ModelRights, operation: Operation) -> No | None:
+        """Why rows of a model that the user may read may not be written in this way."""
         declared, admin, opts = rights.model_mcp, rights.model_mcp.model_admin, rights.model_mcp.opts
         match access.decision(rights, operation):
             case Decision.ALLOWED:
                 return None
-            case Decision.SWITCHED_OFF:
-                return self._switch(rights, ("record",))
             case Decision.NO_SCOPE:
-                return No("writing", _missing_scope(of_model(label, WRITE), WRITE), Place("credential"))
+                return _no_write(rights.label)
             case Decision.NOT_WRITABLE if admin is None:
                 return No("writing", _("It is not in the admin, through whose forms agents write."))
             case Decision.NOT_WRITABLE:
                 name = type(declared).__name__
                 return No("writing", format_lazy(_("{name}.writable does not name {what}."), name=name, what=operation))
+            case Decision.SWITCHED_OFF:
+                # Its rows are shown in groups alone.
+                return No("writing", _("Rows of this model are shown in groups alone."))
         needed = f"{opts.app_label}.{get_permission_codename(access.VERBS[operation], opts)}"
         return No("writing", self._why_not_by_admin(admin, access.HOOKS[operation], needed), Place("user"))
-
-    def _switch(self, rights: ModelRights, found: Sequence[Way]) -> No | None:
-        """What closes every one of the ways to read a model, if all of them are closed by administrators."""
-        names = [ways.TOOLS[way] for way in found if ways.has(rights, way)]
-        if not names or any(self.rights.may_use(name) for name in names):
-            return None
-        decision = decide_by_override(self.request, self.tool_rows.get(names[0], overrides.ON))
-        return No(_BY_DECISION[decision], _why_overridden(decision, names[0]), Place("tool", names[0]))
 
     def _row(self, rights: ModelRights, key: str) -> No | None:
         if not self.by_database:
@@ -353,17 +296,28 @@ class _Asker:
 
     # Tools and prompts.
 
-    def _tool(self, tool: BaseTool) -> No | None:
+    def _tool(self, tool: BaseTool) -> Answers:
+        no_tasks = No("tasks", _("It runs as a task only, and there is nobody to run tasks."))
+        override, place = tools.override_of(tool, self.tool_rows), Place("tool", tool.name)
+        with using_tool(self.request, tool.name):
+            answers: dict[str, No | None] = {
+                "exposure": None,
+                "scope": self._scope(tool.least_scope, of_tool(tool.name), tool.least_scope),
+                **self._overridden(override, tool.name, place),
+                "tasks": None if tools.is_runnable(tool, self.exchange) else no_tasks,
+            }
         decision = tools.decision(self.exchange, tool, self.tool_rows)
-        place = Place("tool", tool.name)
-        if decision is ALLOWED:
-            no_tasks = No("tasks", _("It runs as a task only, and there is nobody to run tasks."))
-            return None if tools.is_runnable(tool, self.exchange) else no_tasks
-        if decision is Decision.NO_SCOPE:
-            return No("scope", _missing_scope(of_tool(tool.name), tool.least_scope), Place("credential"))
-        if decision is Decision.NO_PERMISSION:
-            return No("permission", self._why_not_available(tool), Place("user"))
-        return No(_BY_DECISION[decision], _why_overridden(decision, tool.name), place)
+        return answers | self._permission(
+            decision, getattr(tool, "permission", None), lambda: self._why_not_available(tool)
+        )
+
+    def _permission(self, decision: Decision, named: str | None, why: Callable[[], Text]) -> dict[str, No | None]:
+        """Whether the permission is there. After another no it is asked only where one is ``named``."""
+        if decision is ALLOWED or (decision is not Decision.NO_PERMISSION and named is not None and self._has(named)):
+            return {"permission": None}
+        if decision is Decision.NO_PERMISSION or named is not None:
+            return {"permission": No("permission", why(), Place("user"))}
+        return {}
 
     def _why_not_available(self, tool: BaseTool) -> Text:
         if (permission := getattr(tool, "permission", "")) and not _has(self.request.user, permission):
@@ -375,7 +329,7 @@ class _Asker:
             return format_lazy(_("There is no model of which the user may {what} rows."), what=tool.operation)
         if not isinstance(tool, ActingTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
-        no = self._model(tool.model_mcp.label)
+        no = Reasons(tool.name, "model", self._model(tool.model_mcp.label)).no
         if no is not None:
             return format_lazy(_("The model {model} is not visible. {why}"), model=tool.model_mcp.label, why=no.why)
         names = " or ".join(tool.permissions)
@@ -384,26 +338,42 @@ class _Asker:
             names=names, model=tool.model_mcp.label,
         )  # fmt: skip
 
-    def _prompt(self, name: str, decision: Decision) -> No | None:
-        if decision is ALLOWED:
-            return None
-        if decision is Decision.NO_SCOPE:
-            return No("scope", _missing_scope(READ), Place("credential"))
-        if decision is Decision.NO_PERMISSION:
-            needed = getattr(self.site.prompts.get(name), "permission", "")
-            return No("permission", _missing_permission(needed), Place("user"))
-        return No(_BY_DECISION[decision], _why_overridden(decision, name), Place("prompt", name))
+    def _prompt(self, name: str, decision: Decision) -> Answers:
+        override, named = (
+            self.prompt_rows.get(name) or overrides.ON,
+            getattr(self.site.prompts.get(name), "permission", ""),
+        )
+        return {
+            "exposure": None,
+            "scope": self._scope(READ, READ),
+            **self._overridden(override, name, Place("prompt", name)),
+            **self._permission(decision, named, lambda: _missing_permission(named)),
+        }
 
-    def _resource(self, resource: FunctionResource | FunctionTemplate) -> No | None:
-        decision = resources.decision(resource, self.request)
-        if decision is ALLOWED:
-            return None
-        if decision is Decision.NO_SCOPE:
-            return No("scope", _missing_scope(READ), Place("credential"))
-        permission = getattr(resource, "permission", "")
+    def _resource(self, resource: FunctionResource | FunctionTemplate) -> Answers:
+        named = getattr(resource, "permission", None)
         hook = f"{type(resource).__name__}.is_available"
-        why = _missing_permission(permission) if permission else format_lazy(_("{hook} says no."), hook=hook)
-        return No("permission", why, Place("user"))
+        why = _missing_permission(named) if named else format_lazy(_("{hook} says no."), hook=hook)
+        decision = resources.decision(resource, self.request)
+        return {
+            "exposure": None, "scope": self._scope(READ, READ), **self._permission(decision, named, lambda: why),
+        }  # fmt: skip
+
+    def _has(self, permission: str) -> bool:
+        return not permission or _has(self.request.user, permission)
+
+
+def _asks_permissions_alone(model_mcp: ModelMCP) -> bool:
+    """Whether Django's own code decides who may view the model, by the user's permissions."""
+    if hook_of(model_mcp, "has_view_permission") is not ModelMCP.has_view_permission:
+        return False
+    admin = model_mcp.model_admin
+    asked = () if admin is None else ((admin, "has_view_permission"), (admin.admin_site, "has_permission"))
+    return all(_is_djangos(hook_of(owner, name)) for owner, name in asked)
+
+
+def _is_djangos(hook: Any) -> bool:
+    return getattr(hook, "__module__", "").startswith("django.contrib.admin")
 
 
 # Texts.
@@ -418,10 +388,14 @@ def _missing_permission(names: str) -> Text:
     return format_lazy(_("The permission {names} is missing."), names=names)
 
 
-def _why_overridden(decision: Decision, name: str) -> Text:
-    if decision is Decision.SWITCHED_OFF:
+def _why_overridden(step: str, name: str) -> Text:
+    if step == "switch":
         return format_lazy(_("{name} is switched off."), name=name)
     return format_lazy(_("{name} is limited to groups, and the user is in none of them."), name=name)
+
+
+def _no_write(label: str) -> No:
+    return No("writing", _missing_scope(of_model(label, WRITE), WRITE), Place("credential"))
 
 
 # Names.
@@ -456,6 +430,8 @@ def _field(rights: ModelRights, name: str) -> No | None:
         return None
     hidden = {field: (word, why) for field, word, why in inventory.hidden_fields(rights)}
     word, why = hidden.get(name, ("", refused_sources(rights).get(name, "")))
+    if name in rights.restrictions:
+        return No("field", _("An administrator switched it off."))
     if name in rights.excluded:
         return No("field", _("get_exclude names it."))
     if word == "not shown" or not why:
@@ -466,4 +442,4 @@ def _field(rights: ModelRights, name: str) -> No | None:
 
 
 def _has(user: Any, permission: str) -> bool:
-    return bool((user or AnonymousUser()).has_perm(permission))
+    return bool(call_hook(partial((user or AnonymousUser()).has_perm, permission), False, "has_perm"))

@@ -15,6 +15,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.console.review import reasons
+from mcp_django.console.review.checklist import Kind, Reasons
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.types import JSON
@@ -58,7 +59,7 @@ class TrueReason:
                 yield self._why_not("prompt", str(self.params.get("name", "")))
             case "completion/complete":
                 named = self.params.get("ref") or {}
-                kind: reasons.Kind = "prompt" if "name" in named else "resource"
+                kind: Kind = "prompt" if "name" in named else "resource"
                 yield self._why_not(kind, str(named.get("name") or named.get("uri", "")))
             case _ if "uri" in self.params:
                 yield self._of_uri(str(self.params["uri"]))
@@ -92,14 +93,14 @@ class TrueReason:
         # "Why not?" does not say it, since its reader may not know of the row either.
         return found.why if is_there else f"There is no {model._meta.label} {key}."
 
-    def _why_not(self, kind: reasons.Kind, name: str) -> str:
+    def _why_not(self, kind: Kind, name: str) -> str:
         found = self._explain(name)
         if found.kind not in (kind, None) and kind in ("tool", "prompt"):
             # Something of another kind has the name.
             found = self._explain(f"{kind}:{name}")
         return found.why
 
-    def _explain(self, name: str) -> reasons.Reasons:
+    def _explain(self, name: str) -> Reasons:
         return reasons.explain(self.site, self.principal.user, self.principal.scopes, name, request=self.request)
 
 

@@ -20,7 +20,7 @@ from mcp_django.access import overrides
 from mcp_django.access.overrides import NO_RESTRICTIONS, Restrictions
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory, reasons, samples
-from mcp_django.console.review.reasons import Reasons
+from mcp_django.console.review.checklist import Reasons
 from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.declared.options import ModelMCP
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
     from mcp_django.bridge.resources.uris import Target
 
@@ -30,12 +31,12 @@ _OF_ROWS: frozenset[Way] = frozenset({"collection", "record", "file"})
 
 def is_open(model: ModelRights, way: Way) -> bool:
     """Whether the principal may read the model in this way: by its own options, and as administrators decided."""
-    return has(model, way) and model.rights.may_use(TOOLS[way])
+    return has(model.model_mcp, way) and model.rights.may_use(TOOLS[way])
 
 
-def has(model: ModelRights, way: Way) -> bool:
+def has(model_mcp: ModelMCP, way: Way) -> bool:
     """Whether the model can be read in this way at all: its rows may be shown in groups alone."""
-    return model.has_rows or way not in _OF_ROWS
+    return model_mcp.rows or way not in _OF_ROWS
 
 
 def reach(rights: Rights, target: Target) -> ModelRights | None:

@@ -10,8 +10,10 @@ from django.contrib.auth.models import Group, User
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import site
-from mcp_django.console.review import reasons
-from mcp_django.console.review.reasons import Verdict, explain
+from mcp_django.bridge.tools import catalog as tools
+from mcp_django.console.review.checklist import Place, Step, Verdict
+from mcp_django.console.review.reasons import _Asker as Asker
+from mcp_django.console.review.reasons import explain
 from mcp_django.models import Prompt, Tool
 from tests.bridge.resources.inventory.conftest import Admin, refused, run
 from tests.support.data import Users, make_staff
@@ -36,11 +38,98 @@ def test_what_is_seen_has_no_no(users: Users, flights: Any) -> None:
         assert found.allowed and {step.verdict for step in found.steps} == {Verdict.YES}, name
 
 
-def test_after_the_first_no_nothing_is_asked(users: Users) -> None:
-    found = explain(site, users.viewer, ["actions"], "flights.flight")
+def steps_of(user: Any, name: str, *scopes: str) -> dict[str, Step]:
+    """By the question's last words, in the order in which they are asked."""
+    return {str(step.question): step for step in explain(site, user, scopes, name).steps}
 
-    verdicts = [step.verdict for step in found.steps]
-    assert verdicts == [Verdict.YES, Verdict.NO, *[Verdict.NOT_ASKED] * 4]
+
+SCOPE, SWITCH, GROUPS = (
+    "Do the scopes allow it?", "Is it switched on?", "Is it open to a group of the user?"
+)  # fmt: skip
+PERMISSION, KEY, ROW = (
+    "Does the user have the permission?", "Can its primary key be read?",
+    "Is the row among those that the user sees?",
+)  # fmt: skip
+
+
+def test_every_harmless_no_is_told_in_one_round(users: Users) -> None:
+    group, clerk = Group.objects.create(name="chosen"), make_staff("clerk")
+    closed: list[tuple[Any, str]] = [
+        (Tool, "delay_statistics"), (Prompt, "punctuality_report"), *(
+            (Tool, name) for name in ("find_records", "get_record", "aggregate_records", "describe_models")
+        ),
+    ]  # fmt: skip
+    for kind, name in closed:
+        row, _ = kind.objects.update_or_create(site="mcp", name=name, defaults={"enabled": False})
+        row.groups.add(group)
+
+    for name in ("delay_statistics", "punctuality_report", "flights.airline", "db://flights/airline/1"):
+        steps = steps_of(clerk, name, "write" if "report" in name else "actions")
+        nos = [question for question, step in steps.items() if step.verdict is Verdict.NO]
+        assert set(nos) == {SCOPE, SWITCH, GROUPS, PERMISSION}, name
+        assert all(steps[question].why for question in nos), name
+    assert steps[KEY].verdict is steps[ROW].verdict is Verdict.NOT_ASKED
+
+
+def test_after_a_no_neither_a_hook_of_the_project_nor_a_row_is_asked(users: Users, declared: Declared) -> None:
+    asked: list[str] = []
+
+    class Noting(Admin):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            asked.append("has_view_permission")
+            return True
+
+        def get_queryset(self, request: Any) -> Any:
+            asked.append("get_queryset")
+            return super().get_queryset(request)
+
+    declared.admin(Airline, Noting)
+    steps = steps_of(users.admin, "db://flights/airline/1", "actions")
+
+    assert asked == []
+    assert {q for q, step in steps.items() if step.verdict is Verdict.NOT_ASKED} == {PERMISSION, KEY, ROW}
+    assert steps_of(users.admin, "db://flights/airline/1", "read")[PERMISSION].verdict is Verdict.YES
+    assert asked
+
+
+def test_a_permission_backend_that_fails_counts_as_a_no_and_breaks_nothing(users: Users, settings: Any) -> None:
+    settings.AUTHENTICATION_BACKENDS = [f"{__name__}.Failing"]
+
+    steps = steps_of(users.ops, "delay_statistics", "write")
+
+    assert steps[SCOPE].verdict is Verdict.NO and steps[PERMISSION].verdict is Verdict.NO
+
+
+class Failing:
+    """A backend that asks something that is away."""
+
+    def has_perm(self, user: Any, permission: str, obj: Any = None) -> bool:
+        raise ZeroDivisionError
+
+
+def test_the_first_no_is_what_decides_for_an_agent(users: Users) -> None:
+    """For each tool and prompt, user, credential and switch."""
+    by_step = {
+        "scope": "NO_SCOPE", "switch": "SWITCHED_OFF", "groups": "NO_GROUP", "permission": "NO_PERMISSION",
+        "tasks": "ALLOWED",
+    }  # fmt: skip
+    group = Group.objects.create(name="chosen")
+    for enabled, restricted in ((True, False), (False, False), (True, True), (False, True)):
+        for row in (*Tool.objects.all(), *Prompt.objects.all()):
+            type(row).objects.filter(pk=row.pk).update(enabled=enabled, restricted=restricted)
+            row.groups.set([group] if restricted else [])
+        for user, scopes in (
+            (users.ops, ["read"]),
+            (users.admin, ["write"]),
+            (make_staff(f"c{enabled}{restricted}"), ["read"]),
+        ):
+            asker = Asker(site, user, scopes, None)
+            with asker.context:
+                asker._decide()
+                for name, tool in asker.tools.items():
+                    no = asker._answer(name).no
+                    decision = tools.decision(asker.exchange, tool, asker.tool_rows)
+                    assert decision.name == ("ALLOWED" if no is None else by_step[no.step]), (name, user, scopes)
 
 
 def test_the_first_no_is_told_in_words(users: Users) -> None:
@@ -100,7 +189,7 @@ def test_what_is_limited_to_groups_says_so(users: Users) -> None:
         row.groups.add(group)
         found = explain(site, users.ops, ["read"], name)
         assert found.no is not None and found.no.step == "groups", name
-        assert found.no.place == reasons.Place(place, name)
+        assert found.no.place == Place(place, name)
 
 
 def test_a_field_that_is_secret_or_excluded_says_why_and_how_to_show_it(users: Users, declared: Declared) -> None:
@@ -140,7 +229,7 @@ def test_the_command_gives_the_same_reasons(users: Users) -> None:
 
     assert "flights.flight is not reached." in printed
     assert "Do the scopes allow it? no. The scope model:flights.flight:read or read is missing." in printed
-    assert "Does the user have the permission? not asked." in printed
+    assert "Can its primary key be read? not asked." in printed
 
 
 def test_the_command_refuses_an_unknown_name(users: Users) -> None:
