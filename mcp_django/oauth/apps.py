@@ -9,7 +9,8 @@ from django.utils.translation import gettext_lazy as _
 class OAuthConfig(AppConfig):
     name = "mcp_django.oauth"
     label = "mcp_django_oauth"
-    verbose_name = _("Model Context Protocol: logging in")
+    #: As that of mcp_django: in the admin the two are one section.
+    verbose_name = _("Model Context Protocol")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

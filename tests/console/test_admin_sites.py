@@ -15,9 +15,10 @@ from django.urls import clear_url_caches, include, path
 
 from demo_project.flights.models import Airline
 from mcp_django import admin, apps
+from mcp_django.console.admin import app_list
 from mcp_django.models import AccessToken, Call, Tool
 from tests.checks.conftest import of
-from tests.support.data import Users
+from tests.support.data import Users, make_staff
 
 pytestmark = pytest.mark.django_db
 
@@ -87,3 +88,52 @@ def test_a_site_that_is_made_too_late_is_named_by_a_check(
 
     assert "The AdminSite other has no pages" in found.msg
     assert of("W026") == []
+
+
+def listed(user: Any, url: str = "/admin/") -> list[dict[str, Any]]:
+    """The apps that a page of the admin lists, of those that are ours."""
+    client = Client()
+    client.force_login(user)
+    apps: list[dict[str, Any]] = client.get(url).context["available_apps"]
+    return [app for app in apps if app["app_label"].startswith("mcp_django")]
+
+
+def test_our_apps_are_one_section_of_the_list_on_every_page(users: Users) -> None:
+    for url in ("/admin/", "/admin/flights/airline/", "/admin/mcp_django_oauth/client/"):
+        [section] = listed(users.admin, url)
+        names = [model["object_name"] for model in section["models"]]
+        assert section["app_label"] == "mcp_django", url
+        assert {"AccessToken", "Call", "Client", "Grant", "Tool"} <= set(names)
+        shown = [model["name"] for model in section["models"]]
+        assert shown == sorted(shown)
+
+
+def test_the_pages_of_both_apps_show_the_one_section(users: Users) -> None:
+    client = Client()
+    client.force_login(users.admin)
+
+    for label in ("mcp_django", "mcp_django_oauth"):
+        page = client.get(f"/admin/{label}/").content.decode()
+        assert "Model Context Protocol administration" in page and 'class="mcp-overview"' in page
+        assert "/admin/mcp_django_oauth/client/" in page and "/admin/mcp_django/tool/" in page
+
+
+def test_who_may_see_the_models_of_one_app_alone_has_one_section_too(users: Users) -> None:
+    [section] = listed(make_staff("connecting", "mcp_django_oauth.view_client"))
+
+    assert [model["object_name"] for model in section["models"]] == ["Client"]
+
+
+def test_a_list_that_a_project_keeps_is_not_changed(users: Users, rf: Any) -> None:
+    kept = [
+        {"name": "MCP", "app_label": "mcp_django", "models": [{"name": "B", "model": Tool}, {"name": "A"}]},
+        {"name": "MCP", "app_label": "mcp_django_oauth", "models": [{"name": "C"}]},
+        {"name": "Own", "app_label": "own"},
+    ]
+    request = rf.get("/")
+    request.user = users.admin
+
+    for _ in range(2):
+        section, own = app_list.arranged(lambda request: kept, request)
+        # Its own order is left.
+        assert [model["name"] for model in section["models"]] == ["B", "A", "C"] and own["name"] == "Own"

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_django.access.trail import acting
-from mcp_django.console.admin import documentation
+from mcp_django.console.admin import app_list, documentation
 from mcp_django.core.web_pages import not_atomic
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class PagesAdmin(AdminBase):
     class Media:
         css = {"all": ["mcp_django/console.css"]}
         js = ["mcp_django/console.js"]
+
+    def __init__(self, model: type[Model], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        app_list.arrange(admin_site)
 
     def page_path(
         self, route: str, view: Callable[..., HttpResponseBase], name: str, *, atomic: bool = True

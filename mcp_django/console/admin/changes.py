@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
-from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import (
@@ -73,13 +71,6 @@ class ChangeAdmin(FilteredAdmin):
         (_("Times"), {"fields": ["created_at", "decided_at", "decided_by"]}),
     ]
     readonly_fields = ["state_now", "records", "why", "said", "by_user", "token", "client", "decided_by"]
-
-    def __init__(self, model: type[Change], admin_site: AdminSite) -> None:
-        super().__init__(model, admin_site)
-        # Each page of the admin has the list, and a template of ours would be one of many that a project may replace.
-        before: Any = admin_site.get_app_list
-        if getattr(before, "func", None) is not inbox.with_number:
-            admin_site.get_app_list = partial(inbox.with_number, before)  # type: ignore[method-assign]
 
     # Permissions.
 

@@ -1,8 +1,8 @@
-"""Which changes wait for a person: the number in the list of apps, the filters of the list, and what is alike in it."""
+"""Which changes wait for a person: the filters of the list, and what is alike in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
 
 #: Changes that wait for one person, as far as they are counted.
-_MOST_COUNTED = 100
+MOST_COUNTED = 100
 NEEDS_OTHERS = Q(needs__level=Level.APPROVE.name.lower())
 #: The parameters of the list: which changes it shows, and the one to which others are alike.
 SHOWS, ALIKE = "show", "alike"
@@ -46,7 +46,7 @@ def waiting_for(request: HttpRequest) -> list[Change]:
     mine = Q(user=user.pk)
     if user.has_perm(approvals.PERMISSION):
         mine |= NEEDS_OTHERS & deciding.in_tenant(request)
-    found = _waiting().filter(mine).order_by("created_at", "pk")[:_MOST_COUNTED]
+    found = _waiting().filter(mine).order_by("created_at", "pk")[:MOST_COUNTED]
     waiting = [one for one in found if _waits_for(user, one)]
     if any(map(_is_others, waiting)):
         is_for = _Deciding(request, waiting).is_for
@@ -200,20 +200,3 @@ class NamesFilter(admin.AllValuesFieldListFilter):
     def choices(self, changelist: Any) -> Iterator[Any]:
         for choice in super().choices(changelist):
             yield {**choice, "display": printable(str(choice["display"])) or "-"}
-
-
-# The list of apps.
-
-
-def with_number(get_app_list: Callable[..., Any], request: HttpRequest, app_label: str | None = None) -> Any:
-    """The list of apps of an AdminSite, where ours says how many changes wait for this person."""
-    # A project may have overridden it without the label, which Django gives it for the page of one app alone.
-    found = get_app_list(request) if app_label is None else get_app_list(request, app_label)
-    if not request.user.is_authenticated:
-        return found
-    for model in (one for app in found for one in app.get("models", ()) if one.get("model") is Change):
-        count = len(waiting_for(request))
-        if count:
-            shown = f"{count}+" if count >= _MOST_COUNTED else count
-            model["name"] = f"{model['name']} ({shown})"
-    return found

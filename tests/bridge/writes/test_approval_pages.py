@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from demo_project.flights.models import Flight
 from mcp_django import Approval
-from mcp_django.console.admin import inbox
+from mcp_django.console.admin import app_list
 from mcp_django.models import Change, Decision
 from tests.bridge.writes.approving import APPROVER, FLIGHT, digest_for, notes_of, propose, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, proposed, said, state_of
@@ -231,7 +231,7 @@ def test_an_admin_site_whose_list_of_apps_knows_no_label(key: str, bob: User, mo
         ]
 
     # What is lazy in front of the site has no attributes of its own, and they would not be put back.
-    monkeypatch.setitem(vars(admin.site._wrapped), "get_app_list", partial(inbox.with_number, listed))  # type: ignore[attr-defined]
+    monkeypatch.setitem(vars(admin.site._wrapped), "get_app_list", partial(app_list.arranged, listed))  # type: ignore[attr-defined]
 
     assert "Changes by agents (1)" in text_of(Browser(bob).client.get("/admin/flights/flight/"))
     assert Client().get("/admin/login/").status_code == 200
