@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from typing import Any
@@ -16,6 +17,7 @@ from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, site
 from mcp_django.access.permissions import can_be_granted
 from mcp_django.bridge.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
+from mcp_django.console.admin.saving import proposed_names
 from mcp_django.console.review import inventory, reasons
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Tool
@@ -93,7 +95,35 @@ def test_the_page_offers_each_value_and_no_name(users: Users) -> None:
     assert "no-store" in page["Cache-Control"]
     for line in ('filter.origin = "JFK"', "filter.any.0.number__gt = 0", 'filter.any.1.tailnum__in = ["N1", "N2"]'):
         assert line in said
-    assert "limit = 3" in said and "fields" not in said.partition("Names of models")[0] and "model =" not in said
+    assert "limit = 3" in said and "fields =" not in said and "model =" not in said
+
+
+def test_the_page_shows_the_call_and_proposes_a_name_for_each_value_but_the_limit(users: Users) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    url = reverse("admin:mcp_django_tool_save", args=[Tool.objects.get(name="find_records").pk])
+
+    page = client.post(url, {"save-call": json.dumps(CALL)})
+
+    shown = html.unescape(page.content.decode().partition("<pre>")[2].partition("</pre>")[0])
+    assert json.loads(shown) == {"name": "find_records", "arguments": CALL}
+    proposed = [page.context["form"][f"name-{number}"].value() for number in range(4)]
+    assert proposed == ["origin", "number_gt", "tailnum_in", ""]
+    saved(client, **{f"name-{number}": name for number, name in enumerate(proposed)})
+    assert [one["name"] for one in json.loads(Tool.objects.get(name="departures").query)["parameters"]] == proposed[:3]
+
+
+def test_every_proposed_name_can_be_the_name_of_an_argument() -> None:
+    fields = ("cursor", "a", "a", "über", "1st", "日本", "x" * 100, "x" * 100, "a__in")
+    there = [("filter", "any", number, field) for number, field in enumerate(fields)]
+
+    proposed = list(proposed_names([*there, ("search",), ("limit",)]))
+
+    assert proposed[-2:] == ["search", ""] and len({*proposed}) == len(proposed)
+    query = write("find_records", {"filter": {"any": [{field: 1} for field in fields]}}, [
+        Parameter(name, place) for name, place in zip(proposed, there, strict=False)
+    ])  # fmt: skip
+    assert len(SavedQuery(site, "named", query).parameters) == len(fields)
 
 
 #: What the form sends beside the usual, and what is said of it.

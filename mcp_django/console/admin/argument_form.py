@@ -77,8 +77,9 @@ class _ListField(_JSONField):
 class SuggestingForm(forms.Form):
     """A form of arguments, each in a field of its own. Its page asks for suggestions while one of them is typed."""
 
-    def __init__(self, data: Any = None) -> None:
-        super().__init__(data, prefix="try")
+    def __init__(self, data: Any = None, typed: Mapping[str, str] | None = None) -> None:
+        """``typed`` is what stands in the fields before anything was sent."""
+        super().__init__(data, prefix="try", initial={f"arg-{name}": text for name, text in (typed or {}).items()})
         self.arguments: list[str] = []
 
     def add_argument(self, name: str, field: forms.Field) -> None:
@@ -105,8 +106,11 @@ class SuggestingForm(forms.Form):
 class ArgumentForm(SuggestingForm):
     """The arguments of a tool, from its schema; a text that is left empty is not sent."""
 
-    def __init__(self, tool: BaseTool, schema: JSON, data: Any = None, *, may_choose_user: bool = False) -> None:
-        super().__init__(data)
+    def __init__(
+        self, tool: BaseTool, schema: JSON, data: Any = None, typed: Mapping[str, str] | None = None, *,
+        may_choose_user: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(data, typed)
         for name, described in schema.get("properties", {}).items():
             self.add_argument(name, _field(name, described, name in schema.get("required", ())))
         if may_choose_user and not tool.may_change:
@@ -115,7 +119,7 @@ class ArgumentForm(SuggestingForm):
             )  # fmt: skip
         if tool.may_change:
             self.fields["agreed"] = forms.BooleanField(
-                label=_("It may change data"),
+                label=_("Run it for real: this can change data"),
                 error_messages={"required": _("This tool may change data. Tick the box to run it.")},
             )
 

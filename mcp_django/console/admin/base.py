@@ -12,10 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
 
 from mcp_django.access.trail import acting
 from mcp_django.console.admin import app_list, documentation
 from mcp_django.core.web_pages import not_atomic
+from mcp_django.protocol.names import printable
 
 if TYPE_CHECKING:
     AdminBase = admin.ModelAdmin[Any]
@@ -48,14 +50,21 @@ class PagesAdmin(AdminBase):
         """The URL of a page of this ModelAdmin: one of its own, or "changelist", "add", "change" and the others."""
         return reverse(f"admin:{self._name_of(name)}", args=args, current_app=self.admin_site.name)
 
-    def page(self, request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
+    def page(
+        self, request: HttpRequest, template: str, *, title: Any = "", about: object = None, **context: Any
+    ) -> TemplateResponse:
         """A page from a template that extends ``admin/mcp_django/page.html``. Like all admin pages, it is not cached.
 
-        ``title`` is its heading, and ``object`` the row that it is about.
+        Its heading is the ``title`` with the name of what it is ``about``: without that, of ``object``, which is the
+        row that the way back leads to.
         """
+        subject = context.get("object") if about is None else about
+        names = {"title": title, "subject": printable(str(subject))}
         shared = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
+            "title": title if subject is None else gettext("%(title)s: %(subject)s") % names,
+            "short_title": title,
             "changelist": self.page_url("changelist"),
             "media": self.media,
             "help_url": documentation.page_url(template),

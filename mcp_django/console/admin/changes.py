@@ -287,7 +287,8 @@ class ChangeAdmin(FilteredAdmin):
         may_see_all = is_own(request, change) or super().has_view_permission(request)
         since = "since" in request.GET and may_see_all
         about: dict[str, Any] = {
-            "title": _("Undo changes"),
+            "title": _("Undo a change"),
+            "about": ChangeWords(request, [change]).of(change).title,
             "object": change,
             "since": since,
             "offers_all": may_see_all,
@@ -376,8 +377,8 @@ class ChangeAdmin(FilteredAdmin):
         if request.method != "POST":
             words = ChangeWords(request, found)
             return self.page(
-                request, "change/reject_all", title=_("Reject all of this agent"), change=change,
-                agent=self.agent(change), shown=[(one, words.of(one).text) for one in found],
+                request, "change/reject_all", title=_("Reject all changes of an agent"), change=change,
+                about=self.agent(change), agent=self.agent(change), shown=[(one, words.of(one).text) for one in found],
             )  # fmt: skip
         # What the agent has proposed since the page was opened was not seen.
         seen = request.POST.getlist("change")

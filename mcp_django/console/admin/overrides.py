@@ -13,12 +13,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.tools.saved_queries import saved_query
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import activity_link, shows_activity
-from mcp_django.models import AdminOverride
+from mcp_django.models import AdminOverride, Tool
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
+    from mcp_django.bridge.tools.base import BaseTool
 
 
 class OverrideAdmin(ActingAdmin):
@@ -85,3 +87,11 @@ class OverrideAdmin(ActingAdmin):
 
 def site_of(name: str) -> MCPSite | None:
     return next((site for site in all_sites() if site.name == name), None)
+
+
+def tool_of(row: Tool) -> BaseTool | None:
+    """The tool that a row is about; None for one that is gone."""
+    site = site_of(row.site)
+    if site is None:
+        return None
+    return saved_query(site, row.name, row) if row.query else site.tools.get(row.name)

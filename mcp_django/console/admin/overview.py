@@ -21,8 +21,8 @@ from mcp_django.bridge.resources.fields.days import Days, moment_comparison
 from mcp_django.bridge.sites import all_sites
 from mcp_django.console.admin import documentation, inbox
 from mcp_django.console.admin.activity import CallAdmin
+from mcp_django.console.admin.overrides import tool_of
 from mcp_django.console.admin.token_status import SOON
-from mcp_django.console.admin.tools import tool_of
 from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 

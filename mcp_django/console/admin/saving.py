@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,8 +71,10 @@ class SaveForm(forms.Form):
         self._request, self._site, self._tool = request, site, tool
         self._call: JSON = _read(call)
         self._places: dict[Place, Any] = places(self._call)
-        for index in range(len(self._places)):
-            self.fields[f"name-{index}"] = forms.CharField(label=_("Argument"), max_length=40, required=False)
+        for index, proposed in enumerate(proposed_names(self._places)):
+            self.fields[f"name-{index}"] = forms.CharField(
+                label=_("Argument"), max_length=40, required=False, initial=proposed
+            )
             self.fields[f"about-{index}"] = forms.CharField(label=_("Description"), max_length=300, required=False)
             self.fields[f"optional-{index}"] = forms.BooleanField(label=_("may be left out"), required=False)
 
@@ -79,6 +82,11 @@ class SaveForm(forms.Form):
     def is_of_a_call(self) -> bool:
         """Whether there is a call to be saved."""
         return bool(self._call)
+
+    @property
+    def shown_call(self) -> str:
+        """The call that is saved, as an agent would write it."""
+        return json.dumps({"name": self._tool, "arguments": self._call}, indent=2, ensure_ascii=False)
 
     @property
     def lines(self) -> Iterator[_Line]:
@@ -126,6 +134,22 @@ class SaveForm(forms.Form):
             if name := self.cleaned_data.get(f"name-{index}"):
                 about = self.cleaned_data.get(f"about-{index}", "")
                 yield Parameter(name, place, about, self.cleaned_data.get(f"optional-{index}", False))
+
+
+def proposed_names(there: Iterable[Place]) -> Iterator[str]:
+    """A name for each value of a call: that of its field and lookup. Empty for what is seldom asked for, as a limit."""
+    names = {"", "cursor"}
+    for place in there:
+        words = [one for one in place[1:] if isinstance(one, str)]
+        if not words and place[0] != "search":
+            yield ""
+            continue
+        text = re.sub(r"[^A-Za-z0-9]+", "_", words[-1] if words else "search").strip("_")[:30]
+        named = f"value_{text}".rstrip("_") if not text or text[0].isdigit() else text
+        numbered = (f"{named}_{number}" for number in range(2, MAX_VALUES + 3))
+        name = next(one for one in (named, *numbered) if one not in names)
+        names.add(name)
+        yield name
 
 
 def _read(call: str) -> JSON:

@@ -172,9 +172,10 @@ class SeesAdmin(ActingAdmin):
 
     def _page(self, request: HttpRequest, form: SeesForm, subject: Subject | None, **context: Any) -> HttpResponse:
         chosen = {name: request.GET[name] for name in ("site", "user", "scopes") if request.GET.get(name)}
+        token, user = (None, None) if subject is None else (subject.token, subject.user)
         return self.page(
-            request, "accesstoken/sees", title=_("What it sees"), form=form, subject=subject, chosen=chosen,
-            object=None if subject is None else subject.token, **context,
+            request, "accesstoken/sees", title=_("What an agent sees"), form=form, subject=subject, chosen=chosen,
+            object=token, about=None if user is None or token is not None else user.get_username(), **context,
         )  # fmt: skip
 
     # Rows.

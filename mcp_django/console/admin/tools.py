@@ -7,35 +7,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db import models
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.access.trail import acting
 from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.override_rows import make_tool_rows
-from mcp_django.bridge.sites import MCPSite, all_sites
+from mcp_django.bridge.sites import all_sites
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.query import QueryTool
-from mcp_django.bridge.tools.saved_queries import SAVABLE, SavedQuery, saved_query
+from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes.tools import WriteTool
-from mcp_django.console.admin import trying
-from mcp_django.console.admin.argument_form import ArgumentForm, suggestions
 from mcp_django.console.admin.links import shows_activity
-from mcp_django.console.admin.overrides import OverrideAdmin, site_of
-from mcp_django.console.admin.saving import MAX_VALUES, SaveForm, viewers_request, why_not
-from mcp_django.console.pages.connecting import curl
+from mcp_django.console.admin.overrides import site_of, tool_of
+from mcp_django.console.admin.tool_pages import TryAdmin, may_ask
 from mcp_django.console.review import inventory
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Call, Tool
@@ -65,14 +59,6 @@ def kind_of(tool: BaseTool | None) -> str:
     if isinstance(tool, SavedQuery):
         return "saved"
     return "query" if isinstance(tool, QueryTool) else "write" if isinstance(tool, WriteTool) else "function"
-
-
-def tool_of(row: Tool) -> BaseTool | None:
-    """The tool that a row is about; None for one that is gone."""
-    site = site_of(row.site)
-    if site is None:
-        return None
-    return saved_query(site, row.name, row) if row.query else site.tools.get(row.name)
 
 
 @dataclass
@@ -124,7 +110,7 @@ def _keys_of(rows: models.QuerySet[Any], kind: str | None) -> list[Any]:
     return [row.pk for row in rows.only("site", "name", "query") if kind_of(tool_of(row)) == kind]
 
 
-class ToolAdmin(OverrideAdmin):
+class ToolAdmin(TryAdmin):
     """Overrides of tools. We make their rows, so people can add and delete none but those of saved queries."""
 
     list_display = ["name", "enabled"]
@@ -150,7 +136,7 @@ class ToolAdmin(OverrideAdmin):
         if obj is not None and obj.query:
             fields.remove("declared_description")
             # The call may name fields that the viewer may not read.
-            fields += ["saved_call"] if _may_ask(request, tool_of(obj)) else []
+            fields += ["saved_call"] if may_ask(request, tool_of(obj)) else []
         return fields
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -160,90 +146,12 @@ class ToolAdmin(OverrideAdmin):
         # The row of any other tool would be made again.
         return obj is not None and bool(obj.query) and super().has_delete_permission(request, obj)
 
-    # Trying it.
-
-    def get_urls(self) -> list[Any]:
-        return [
-            self.page_path("<path:object_id>/try/", self.try_view, "try", atomic=False),
-            self.page_path("<path:object_id>/save/", self.save_view, "save", atomic=False),
-            *super().get_urls(),
-        ]
-
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         row = self.get_object(request, key_in_url(object_id))
         can_try = row is not None and row.enabled and tool_of(row) is not None
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "can_try": can_try})
-
-    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """A form of the tool's arguments, and what an agent of the viewer would be answered."""
-        row = self.get_object(request, key_in_url(object_id))
-        site, tool = (None, None) if row is None else (site_of(row.site), tool_of(row))
-        if row is None or site is None or tool is None:
-            raise Http404
-        if not self.has_view_permission(request, row):
-            raise PermissionDenied
-        if isinstance(tool, SavedQuery) and not _may_ask(request, tool):
-            if request.method == "POST":
-                raise PermissionDenied
-            said = _("An agent of yours may not read what this query reads, so you cannot try it.")
-            self.message_user(request, said, messages.WARNING)
-            return HttpResponseRedirect(self.page_url("change", row.pk))
-        schema = tool.get_input_schema(viewers_request(request))
-        may_choose_user = trying.may_try_as_others(request.user)
-        posted = request.POST if request.method == "POST" else None
-        form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
-        if "suggest" in request.POST:
-            return suggestions(form, partial(trying.suggest_for_tool, request, site, tool))
-        answer = None
-        if form.is_valid():
-            answer = trying.call(request, site, tool, form.cleaned_data.get("user") or request.user, form.given)
-        endpoint = request.build_absolute_uri(reverse("mcp_django:endpoint", current_app=site.name))
-        return self.page(
-            request, "tool/try", title=_("Try it"), object=row, form=form, answer=answer, tool_is_off=not row.enabled,
-            curl=None if answer is None else curl(endpoint, answer.call),
-            may_save=tool.name in SAVABLE and self._may_save(request),
-            call="" if answer is None else json.dumps(answer.call["params"]["arguments"], ensure_ascii=False),
-        )  # fmt: skip
-
-    def save_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Makes a tool of a call that was tried: ``save-call`` has its arguments."""
-        row = self.get_object(request, key_in_url(object_id))
-        site = None if row is None else site_of(row.site)
-        if row is None or site is None or row.name not in SAVABLE or not isinstance(tool_of(row), QueryTool):
-            raise Http404
-        if not (self._may_save(request) and self.has_view_permission(request, row)):
-            raise PermissionDenied
-        posted = request.POST if "save" in request.POST else None
-        form = SaveForm(request, site, row.name, posted, call=request.POST.get("save-call", ""))
-        if not form.is_of_a_call:
-            if request.POST.get("save-call"):
-                said = _("This call cannot be saved: it is too long, or has more than %(most)d values.")
-                self.message_user(request, said % {"most": MAX_VALUES}, messages.ERROR)
-            return HttpResponseRedirect(self.page_url("try", row.pk))
-        if form.is_valid() and (saved := self._save(request, site, form)) is not None:
-            self.message_user(
-                request, _("The tool is saved and switched on. Agents that may read its model and fields can call it.")
-            )
-            return HttpResponseRedirect(self.page_url("change", saved.pk))
-        main = [form[name] for name in ("name", "description")]
-        return self.page(request, "tool/save", title=_("Save as a tool"), object=row, form=form, main=main)
-
-    def _may_save(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request)
-
-    def _save(self, request: HttpRequest, site: MCPSite, form: SaveForm) -> Tool | None:
-        """The new row; None where somebody else has just taken its name."""
-        given = form.cleaned_data
-        values = {"enabled": True, "description": given["description"], "query": form.query}
-        with acting(request):
-            row, is_new = Tool.objects.get_or_create(site=site.name, name=given["name"], defaults=values)
-        if not is_new:
-            form.add_error("name", _("There is already a tool with this name. Choose another."))
-            return None
-        self.log_addition(request, row, [{"added": {}}])
-        return row
 
     @admin.display(description=_("query"))
     def saved_call(self, row: Tool) -> str:
@@ -319,11 +227,6 @@ class ToolAdmin(OverrideAdmin):
     def declared_description(self, row: Tool) -> str:
         tool = tool_of(row)
         return tool.get_description(None) if tool is not None else ""
-
-
-def _may_ask(request: HttpRequest, tool: BaseTool | None) -> bool:
-    """Whether an agent of the viewer could call a saved query."""
-    return isinstance(tool, SavedQuery) and why_not(request, tool) is None
 
 
 def _entries(site: Any, rows: Iterable[Tool]) -> Mapping[str, JSON]:
