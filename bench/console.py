@@ -28,7 +28,11 @@ _DAYS = 14
 _ROOT = "/admin/mcp_django"
 _PAGES: Mapping[str, str] = {
     "the first page": f"{_ROOT}/",
+    "the chart of 24 hours": f"{_ROOT}/?period=day",
+    "the chart of 30 days": f"{_ROOT}/?period=month",
+    "the chart of a tool and an agent": f"{_ROOT}/?period=month&tool=find_records&agent=%5B%221%22%2C%22client%201%22%5D",
     "tools": f"{_ROOT}/tool/",
+    "trying a tool": f"{_ROOT}/tool/1/try/?fill=example",
     "prompts": f"{_ROOT}/prompt/",
     "tokens": f"{_ROOT}/accesstoken/",
     "a new token": f"{_ROOT}/accesstoken/add/",

@@ -172,9 +172,9 @@ def _open(browser: Any, url: str) -> None:
 
 def _open_anew(browser: Any, url: str) -> None:
     """Open a page as a process that has counted no day yet."""
-    from mcp_django.console.admin import overview
+    from mcp_django.console.admin import call_chart
 
-    overview.forget()
+    call_chart.forget()
     _open(browser, url)
 
 

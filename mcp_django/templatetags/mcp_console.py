@@ -16,13 +16,13 @@ from django.template import Context
 from mcp_django.core.compat.admin import existing_admin_sites
 
 if TYPE_CHECKING:
-    from mcp_django.console.admin.overview import Day, Overview
+    from mcp_django.console.admin.call_chart import Chart, Span
+    from mcp_django.console.admin.overview import Overview
 
 register = template.Library()
 
-#: In the units of the drawing, whose width the page decides.
-_WIDTH, _HEIGHT, _BOTTOM = 560, 120, 18
-_GAP = 4
+#: In the units of the drawing, which the page stretches to its own width and height.
+_HEIGHT, _BAR, _GAP = 100, 8, 2
 
 
 @register.simple_tag(takes_context=True)
@@ -44,29 +44,25 @@ def mcp_tools(changelist: Any) -> list[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class _Bar:
-    """A part of the bar of one day."""
+    """What was done, refused and failed in one day or hour: the parts of its bar."""
 
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float
+    span: Span
+    x: int
+    #: Kind, upper end and height.
+    parts: Sequence[tuple[str, float, float]]
 
 
 @register.inclusion_tag("admin/mcp_django/chart.html")
-def mcp_chart(days: Sequence[Day]) -> dict[str, Any]:
-    """``{% mcp_chart overview.days %}``: a bar for each day, of what was done, refused and failed."""
-    most = max((day.calls for day in days), default=0) or 1
-    step = _WIDTH / max(len(days), 1)
-    bars, labels = [], []
-    for number, day in enumerate(days):
-        x, top = number * step + _GAP / 2, float(_HEIGHT - _BOTTOM)
+def mcp_chart(chart: Chart) -> dict[str, Any]:
+    """``{% mcp_chart overview.chart %}``: a bar for each hour or day, of what was done, refused and failed."""
+    bars = []
+    for number, span in enumerate(chart.spans):
+        top, parts = float(_HEIGHT), []
         for kind in ("done", "refused", "failed"):
-            height = getattr(day, kind) / most * (_HEIGHT - _BOTTOM - 2)
+            height = getattr(span, kind) / (chart.most or 1) * _HEIGHT
             top -= height
             if height:
-                bars.append(_Bar(kind, round(x, 1), round(top, 1), round(step - _GAP, 1), round(height, 1)))
-        if number % 3 == (len(days) - 1) % 3:
-            labels.append((round(x + (step - _GAP) / 2, 1), day.date))
-    drawn = {"width": _WIDTH, "height": _HEIGHT, "baseline": _HEIGHT - _BOTTOM, "text_y": _HEIGHT - 4}
-    return {"days": days, "bars": bars, "labels": labels, "most": most, **drawn}
+                parts.append((kind, round(top, 1), round(height, 1)))
+        bars.append(_Bar(span, number * (_BAR + _GAP), parts))
+    drawn = {"width": len(bars) * (_BAR + _GAP) - _GAP, "height": _HEIGHT, "bar": _BAR}
+    return {"chart": chart, "bars": bars, **drawn}

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_django.console.admin import overview
+from mcp_django.console.admin import call_chart
 
 
 @pytest.fixture(autouse=True)
 def _forget_days() -> Iterator[None]:
-    """No test sees the days that another one has counted."""
-    overview.forget()
+    """No test sees what another one has counted."""
+    call_chart.forget()
     yield
-    overview.forget()
+    call_chart.forget()

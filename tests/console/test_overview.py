@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db import connection
+from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days
-from mcp_django.console.admin import overview
+from mcp_django.console.admin import call_chart
+from mcp_django.console.admin.call_chart import Chart
+from mcp_django.console.admin.getting_started import GettingStarted
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 from tests.console.visiting import client_of, make_task, text_of
 from tests.support.data import Users, make_staff
@@ -86,7 +91,7 @@ def test_the_chart_has_a_bar_for_each_day_with_calls_in_any_language(users: User
     svg = opened(users.admin).partition("<svg")[2].partition("</svg>")[0]
 
     assert page.count('<rect class="is-done"') == 2 and page.count('<rect class="is-failed"') == 1
-    assert 'role="img" aria-label="Calls on each of the last 14 days' in page
+    assert 'role="img" aria-label="Calls on each of the last 7 days' in page
     assert svg and re.findall(r'(?:x|y|width|height)="[^"]*[^0-9.%"x-][^"]*"', svg) == []
 
 
@@ -162,7 +167,7 @@ def set_hour(monkeypatch: pytest.MonkeyPatch, hours: float) -> datetime.datetime
     """It is so late on this day. The noon of yesterday."""
     start = Days.today().start()
     assert start is not None
-    monkeypatch.setattr(overview, "_now", lambda: start + datetime.timedelta(hours=hours))
+    monkeypatch.setattr(call_chart, "_now", lambda: start + datetime.timedelta(hours=hours))
     return start - datetime.timedelta(hours=12)
 
 
@@ -176,10 +181,11 @@ def test_days_that_are_over_are_counted_once(users: Users, monkeypatch: pytest.M
     opened(users.admin)
 
     call()
+    client = client_of(users.admin)
     with CaptureQueriesContext(connection) as asked:
-        page = opened(users.admin)
+        page = client.get(URL).content.decode()
 
-    assert len(asked) < 25  # Logging in is among them.
+    assert len(asked) < 20
     [counting] = [query["sql"] for query in asked if "rows_read" in query["sql"]]
     assert counting.count("rows_read") == 1
     assert (numbers(page)[0], numbers(page)[5]) == ("1", "1")
@@ -194,3 +200,134 @@ def test_a_day_that_has_just_ended_is_counted_again(users: Users, monkeypatch: p
     call(at=yesterday)
 
     assert numbers(opened(users.admin))[5] == "2"
+
+
+# The chart's choices.
+
+
+def chosen(user: User, **choice: str) -> Any:
+    """The chart for these parameters."""
+    page = client_of(user).get(URL, choice)
+    return page.context["overview"].chart
+
+
+def totals(chart: Any) -> int:
+    return sum(span.calls for span in chart.spans)
+
+
+def test_the_chart_is_of_a_period_a_tool_and_an_agent(users: Users) -> None:
+    now = timezone.now()
+    call(name="find_records", user_name="ann")
+    call(at=now - datetime.timedelta(hours=3), name="get_record", user_name="ann")
+    call(at=now - datetime.timedelta(days=6), name="get_record", user_id="2", user_name="bob", client_name="other")
+    call(at=now - datetime.timedelta(days=20), name="get_record", count=5)
+
+    for period, spans, calls in (("day", 24, 2), ("week", 7, 3), ("", 7, 3), ("nonsense", 7, 3), ("month", 30, 8)):
+        chart = chosen(users.admin, period=period)
+        assert (len(chart.spans), totals(chart)) == (spans, calls), period
+        assert chart.today.calls == 2
+    agent = json.dumps(["2", "other"])
+    assert totals(chosen(users.admin, period="month", tool="get_record")) == 7
+    assert totals(chosen(users.admin, period="month", agent=agent)) == 1
+    assert totals(chosen(users.admin, tool="find_records", agent=agent)) == 0
+    chart = chosen(users.admin, tool="get_record", agent=agent)
+    assert [one.label for one in chart.tools] == ["find_records", "get_record"]
+    assert {one.label for one in chart.agents} == {"c of ann", "other of bob"}
+    assert [one.value for one in (*chart.tools, *chart.agents) if one.is_chosen] == ["get_record", agent]
+    assert chart.today.calls == 2
+
+
+def test_nonsense_in_the_url_breaks_nothing_and_is_escaped(users: Users) -> None:
+    call()
+    for nonsense in ("\0", "[1]", '["1", "\\u0000"]', "[", "{}", '["a", {}]', "<script>", "9" * 5_000, '[["1"], "x"]'):
+        page = client_of(users.admin).get(URL, {"tool": nonsense, "agent": nonsense})
+        assert page.status_code == 200 and b"<script>" not in page.content.partition(b'id="chart"')[2], nonsense
+
+
+def test_hours_are_whole_and_follow_each_other_when_clocks_change(
+    users: Users, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    early = datetime.datetime(2024, 10, 27, 4, 30, tzinfo=datetime.UTC)
+    monkeypatch.setattr(timezone, "now", lambda: early)
+    for minutes in (0, 60, 120, 180, 240):
+        call(at=early - datetime.timedelta(minutes=minutes))
+
+    with timezone.override("Europe/Berlin"):
+        spans = [span for span in Chart(QueryDict("period=day")).spans if span.calls]
+
+    # Two of them are at two o'clock.
+    assert [(span.since.hour, span.calls) for span in spans] == [(2, 1), (2, 1), (3, 1), (4, 1), (5, 1)]
+
+
+# Getting started.
+
+
+@pytest.fixture
+def fresh(users: Users) -> None:
+    """Nothing is switched on that starts switched off."""
+    Tool.objects.update(enabled=False)
+
+
+def steps(user: User) -> dict[str, tuple[bool | None, str]]:
+    """Whether each step is done, and whom to ask."""
+    starting = client_of(user).get(URL).context["overview"].starting
+    return {str(step.title): (step.is_done, step.asks) for step in starting.steps}
+
+
+def test_on_a_fresh_install_the_steps_stand_in_the_place_of_zeros_until_all_are_done(fresh: None, users: Users) -> None:
+    left = {"A token", "A client", "Switched on", "Tried"}
+
+    def undone() -> set[str]:
+        return {title for title, (is_done, _asks) in steps(users.admin).items() if is_done is False}
+
+    assert undone() == left and "Calls today" not in shown(users.admin) and "Getting started" in shown(users.admin)
+    token, _ = AccessToken.objects.create_token(user=users.ops, name="first")
+    assert undone() == left - {"A token"}
+    AccessToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
+    assert undone() == {"Switched on", "Tried"}
+    Tool.objects.update_or_create(site="mcp", name="find_records", defaults={"enabled": True})
+    assert "Switched on" in undone(), "it starts switched on"
+    Tool.objects.update_or_create(site="mcp", name="delete_record", defaults={"enabled": True})
+    assert undone() == {"Tried"}
+    call(user_id=str(users.ops.pk), client_name="console of ops")
+    assert undone() == {"Tried"}, "somebody else has tried"
+    assert "Calls today 1" in shown(users.admin) and "Getting started" in shown(users.admin)
+    call(user_id=str(users.admin.pk), client_name="console of admin")
+    assert "Getting started" not in shown(users.admin)
+
+
+def test_nobody_is_getting_started_two_weeks_after_the_first_call(fresh: None, users: Users) -> None:
+    call(at=timezone.now() - datetime.timedelta(days=13))
+    assert "Getting started" in shown(users.admin)
+
+    call(at=timezone.now() - datetime.timedelta(days=15))
+    assert "Getting started" not in shown(users.admin)
+
+
+def test_who_may_not_do_a_step_is_told_whom_to_ask_and_not_whether_it_is_done(fresh: None, users: Users) -> None:
+    AccessToken.objects.create_token(user=users.ops, name="first")
+    auditor = make_staff("auditor", "mcp_django.view_call")
+
+    assert steps(auditor) == {
+        "The endpoint": (True, ""), "A token": (None, "mcp_django.add_accesstoken"), "A client": (False, ""),
+        "Switched on": (None, "mcp_django.change_tool"), "Tried": (None, "mcp_django.view_tool"),
+    }  # fmt: skip
+    assert "Ask a superuser, or somebody with the permission mcp_django.add_accesstoken." in shown(auditor)
+    # There is no step for this one, and no number either.
+    assert "Getting started" not in shown(make_staff("clerk", "mcp_django.view_prompt"))
+
+
+@pytest.mark.parametrize("name", ["without", "with"])
+def test_without_our_urls_the_card_says_which_line_is_missing(
+    fresh: None, users: Users, rf: Any, settings: Any, name: str
+) -> None:
+    request = rf.get(URL)
+    request.user, request.session = users.admin, {}
+    if name == "without":
+        settings.ROOT_URLCONF = "tests.console.admin_alone"
+
+    step = GettingStarted(admin.site, request).steps[0]
+
+    assert step.is_done is (name == "with")
+    assert ("include('mcp_django.urls')" in str(step.text)) is (name == "without")

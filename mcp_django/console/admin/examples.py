@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
@@ -92,6 +92,10 @@ def runs_of(request: HttpRequest, tool: Tool) -> list[Typed]:
     return [dict(values) for _user, key, values in _kept(request) if key == tool.pk]
 
 
-def _kept(request: HttpRequest) -> Iterable[Any]:
+def has_tried(request: HttpRequest) -> bool:
+    return bool(_kept(request))
+
+
+def _kept(request: HttpRequest) -> Sequence[Any]:
     # A session that a project hands to another user has nothing for that one.
     return [one for one in request.session.get(_KEPT, ()) if one[0] == str(request.user.pk)]

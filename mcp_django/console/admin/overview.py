@@ -1,61 +1,29 @@
-"""What the first page of the console shows: the calls of each day, what waits for a person, and risky tools."""
+"""What the first page of the console shows: how to start, what agents did, what waits for a person, and risky tools."""
 
 from __future__ import annotations
 
 import datetime
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.db.models import Count, Model, Q, QuerySet, Sum, Value
-from django.db.models.functions import Concat
+from django.db.models import Model
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_django.bridge.resources.fields.days import Days, moment_comparison
 from mcp_django.bridge.sites import all_sites
 from mcp_django.console.admin import documentation, inbox
 from mcp_django.console.admin.activity import CallAdmin
+from mcp_django.console.admin.call_chart import Chart
+from mcp_django.console.admin.getting_started import GettingStarted
 from mcp_django.console.admin.overrides import tool_of
 from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 
-#: The days of the chart, today included.
-_DAYS = 14
-#: After this time, the recorder has written every line of the day before.
-_LATE = datetime.timedelta(hours=1)
-#: The kinds of what agents did. The other kinds are of people and of the server.
-_BY_AGENTS = (
-    Call.Kind.CALL, Call.Kind.READ, Call.Kind.PROMPT, Call.Kind.SUBSCRIPTION, Call.Kind.COMPLETION, Call.Kind.TASK,
-    Call.Kind.REQUEST,
-)  # fmt: skip
 _LISTED = 10
-
-
-@dataclass(frozen=True)
-class Day:
-    """What agents did on one local day."""
-
-    date: datetime.date
-    calls: int = 0
-    failed: int = 0
-    refused: int = 0
-    agents: int = 0
-    rows: int = 0
-
-    @property
-    def unsuccessful(self) -> int:
-        return self.failed + self.refused
-
-    @property
-    def done(self) -> int:
-        return self.calls - self.unsuccessful
 
 
 class Overview:
@@ -69,13 +37,18 @@ class Overview:
         return admin_site.is_registered(model) and admin_site.get_model_admin(model).has_view_permission(self._request)
 
     @cached_property
-    def days(self) -> Sequence[Day]:
-        """The last days, the oldest first; none for viewers who may not see the activity."""
-        return list(_days()) if self._shows(Call) else []
+    def chart(self) -> Chart | None:
+        """What agents did; None for viewers who may not see the activity, and where there is nothing yet."""
+        return Chart(self._request.GET) if self._shows(Call) and not self.starting.is_fresh else None
+
+    @cached_property
+    def starting(self) -> GettingStarted:
+        return GettingStarted(self._site, self._request)
 
     @property
-    def today(self) -> Day | None:
-        return self.days[-1] if self.days else None
+    def shows_starting(self) -> bool:
+        """Whether the card stands there: as long as something is left to do, and in the place of numbers of nothing."""
+        return self.starting.is_shown or (self._shows(Call) and self.starting.is_fresh)
 
     @property
     def activity_url(self) -> str:
@@ -83,8 +56,8 @@ class Overview:
 
     @property
     def connections_url(self) -> str:
-        """Empty where a ModelAdmin of the project shows the calls: it has no page of connections."""
-        has_page = isinstance(self._site.get_model_admin(Call), CallAdmin)
+        """Empty for viewers who may not see it, and where a ModelAdmin of the project shows the calls."""
+        has_page = self._shows(Call) and isinstance(self._site.get_model_admin(Call), CallAdmin)
         return self._url(Call, "connections") if has_page else ""
 
     @property
@@ -146,54 +119,3 @@ class Overview:
     def _url(self, model: type[Model], page: str = "changelist", *args: object) -> str:
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}"
         return reverse(name, args=args, current_app=self._site.name)
-
-
-#: Days that are over, by time zone and date: counting a day reads all of its lines.
-_finished: OrderedDict[tuple[str, datetime.date], Day] = OrderedDict()
-_MAX_FINISHED = 1_000
-
-
-def forget() -> None:
-    """Count all days anew."""
-    _finished.clear()
-
-
-def _days() -> Iterator[Day]:
-    """The last days, the oldest first. Those that are over are counted once in a process."""
-    today = Days.today().first
-    dates = [today - datetime.timedelta(days=back) for back in reversed(range(_DAYS))]
-    # Lines of the last minutes of a day may be written after its end.
-    ends_at = Days(today, today).start()
-    is_settled = ends_at is not None and _now() - ends_at > _LATE
-    zone = timezone.get_current_timezone_name()
-    counted = dict(_counted([date for date in dates if (zone, date) not in _finished]))
-    for date, day in counted.items():
-        if date < today and is_settled:
-            _finished[zone, date] = day
-    while len(_finished) > _MAX_FINISHED:
-        _finished.popitem(last=False)
-    return (counted.get(date) or _finished[zone, date] for date in dates)
-
-
-def _now() -> datetime.datetime:
-    return timezone.now() if settings.USE_TZ else datetime.datetime.now()
-
-
-def _counted(dates: Sequence[datetime.date]) -> Iterator[tuple[datetime.date, Day]]:
-    """Count these days with one statement. Each of its parts finds a day by the index of the time."""
-    first, *others = [_of_day(number, date) for number, date in enumerate(dates)]
-    for row in first.union(*others, all=True).order_by():
-        date = dates[row["number"]]
-        yield date, Day(date, *(row[name] or 0 for name in ("calls", "failed", "refused", "agents", "rows_read")))
-
-
-def _of_day(number: int, date: datetime.date) -> QuerySet[Call, dict[str, Any]]:
-    calls = Call.objects.order_by().filter(moment_comparison("at", "date", date), kind__in=_BY_AGENTS)
-    counted: QuerySet[Call, dict[str, Any]] = calls.values(number=Value(number)).annotate(
-        calls=Sum("count"),
-        failed=Sum("count", filter=Q(outcome=Call.Outcome.FAILED)),
-        refused=Sum("count", filter=Q(outcome=Call.Outcome.REFUSED)),
-        agents=Count(Concat("user_id", Value(" "), "client_name"), distinct=True),
-        rows_read=Sum("rows"),
-    )
-    return counted

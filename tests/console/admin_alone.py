@@ -1,0 +1,8 @@
+"""The URLs of a project that serves its admin, and forgot ours."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]
