@@ -6,10 +6,12 @@ import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 
-from mcp_django.conf import get_conf
+from mcp_django.conf import OAUTH_APP, get_conf
 
 #: The page of each person's own apps and tokens.
 CONNECTED = "mcp/connected"
@@ -21,6 +23,19 @@ ENDPOINT = "mcp"
 #: An upload, which has a path of its own.
 _UPLOAD_KEY = re.compile(rf"/{_UPLOAD}/[^/]+$")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def has_own_page() -> bool:
+    """Whether the page of each person's own apps and tokens is served: clients log in, or people make tokens."""
+    return apps.is_installed(OAUTH_APP) or bool(get_conf().SELF_SERVICE)
+
+
+def own_page_path(site: str | None = None) -> str | None:
+    """The path of that page, at the endpoint of a site. None where it is not served."""
+    try:
+        return reverse("mcp_django:connected", current_app=site) if has_own_page() else None
+    except NoReverseMatch:
+        return None
 
 
 def resource_of(request: HttpRequest) -> str:

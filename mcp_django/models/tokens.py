@@ -155,6 +155,8 @@ class AccessToken(models.Model):
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+    #: When its user was written to about its end: see ``server.ending_tokens``.
+    told_at = models.DateTimeField(_("told"), null=True, editable=False)
 
     #: Permissions by user and by what else they depend on, while this instance is remembered: see
     #: ``access.user_permissions``.

@@ -12,11 +12,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.apps import apps
-from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.core.mail import EmailMessage
 from django.db.models import Q
-from django.utils import timezone, translation
+from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
 from mcp_django.access import lending
@@ -27,12 +24,12 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import Change, Decision, DueRun
 from mcp_django.protocol.names import client_name, printable
-from mcp_django.server import waiting_changes
+from mcp_django.server import ending_tokens, mails, waiting_changes
 
 logger = logging.getLogger("mcp_django")
 
 #: People who are written to about one change, and how often one person is, at most.
-_MOST_WRITTEN_TO, _PAUSE, _TRIED = 50, timedelta(minutes=15), timedelta(hours=1)
+_MOST_WRITTEN_TO, _PAUSE = 50, timedelta(minutes=15)
 _AT_ONCE = 200
 #: Changes about which one run writes: more than may wait of one user, whose mails may fail.
 _MOST_TOLD = 1_000
@@ -143,7 +140,7 @@ def write_to_people() -> int:
             logger.exception("A mail about changes that wait could not be sent")
             failed |= keys
     # Where mails failed and none went out, the next runs try again, for an hour. Where one did, nobody gets it twice.
-    again = {one.pk for one in untold if one.pk in failed - told and one.created_at > now - _TRIED}
+    again = {one.pk for one in untold if one.pk in failed - told and one.created_at > now - mails.TRIED}
     Change.objects.filter(pk__in={one.pk for one in untold} - again).update(told_at=now)
     return sent
 
@@ -163,11 +160,8 @@ def _people(change: Change) -> list[Any]:
 
 def _write(user: Any, changes: list[Change]) -> bool:
     """Write to one person. False where nobody could; raises what the project's mail raises."""
-    field = getattr(get_user_model(), "get_email_field_name", lambda: "email")()
-    address = getattr(user, field, "")
-    if not address or not user.is_active:
-        return False
-    with translation.override(settings.LANGUAGE_CODE):
+
+    def text() -> tuple[str, str]:
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
         by = Counter((_called(one.model or one.tool), _agent_of(one)) for one in changes)
@@ -176,8 +170,14 @@ def _write(user: Any, changes: list[Change]) -> bool:
         # The host is the project's own: that of the request was the agent's to choose.
         url = outcomes.url_of(from_settings()) if get_conf().BASE_URL else None
         where = url or gettext("They are in the admin, under Changes by agents.")
-        text = "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
-    return bool(EmailMessage(title, text, to=[address]).send())
+        return title, "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
+
+    return mails.send(user, text)
+
+
+@due("mails about tokens that end")
+def write_about_tokens() -> int:
+    return ending_tokens.write_to_users()
 
 
 def _called(name: str) -> str:

@@ -12,7 +12,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
@@ -21,7 +21,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import all_sites
-from mcp_django.conf import OAUTH_APP, get_conf
+from mcp_django.conf import OAUTH_APP
 from mcp_django.console.credentials import lendings
 from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.scopes import reach_of
@@ -30,7 +30,7 @@ from mcp_django.console.pages.connecting import client_setups, server_name
 from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of, with_lendings
 from mcp_django.core.secret import Secret
 from mcp_django.core.web_pages import login, not_atomic, page
-from mcp_django.exchange.audience import CONNECTED, resource_of
+from mcp_django.exchange.audience import CONNECTED, has_own_page, own_page_path, resource_of
 from mcp_django.models import Lending
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ def url_patterns(site: MCPSite) -> list[URLPattern]:
 
 def url_of_page(site: MCPSite) -> str | None:
     """Where the page is. None where there is neither a login for clients nor self-service."""
-    return reverse(f"mcp_django:{NAME}", current_app=site.name) if _is_served() else None
-
-
-def _is_served() -> bool:
-    return apps.is_installed(OAUTH_APP) or bool(get_conf().SELF_SERVICE)
+    return own_page_path(site.name)
 
 
 @login_not_required
@@ -61,7 +57,7 @@ def _is_served() -> bool:
 @sensitive_variables()
 def connected(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """What acts for the person of the request, and a form for a token where that person may make some."""
-    if not _is_served():
+    if not has_own_page():
         raise Http404
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
