@@ -276,22 +276,22 @@ def steps(user: User) -> dict[str, tuple[bool | None, str]]:
 
 
 def test_on_a_fresh_install_the_steps_stand_in_the_place_of_zeros_until_all_are_done(fresh: None, users: Users) -> None:
-    left = {"A token", "A client", "Switched on", "Tried"}
+    left = {"Make a token", "Connect a client", "Switch on a tool", "Try a tool"}
 
     def undone() -> set[str]:
         return {title for title, (is_done, _asks) in steps(users.admin).items() if is_done is False}
 
     assert undone() == left and "Calls today" not in shown(users.admin) and "Getting started" in shown(users.admin)
     token, _ = AccessToken.objects.create_token(user=users.ops, name="first")
-    assert undone() == left - {"A token"}
+    assert undone() == left - {"Make a token"}
     AccessToken.objects.filter(pk=token.pk).update(last_used_at=timezone.now())
-    assert undone() == {"Switched on", "Tried"}
+    assert undone() == {"Switch on a tool", "Try a tool"}
     Tool.objects.update_or_create(site="mcp", name="find_records", defaults={"enabled": True})
-    assert "Switched on" in undone(), "it starts switched on"
+    assert "Switch on a tool" in undone(), "it starts switched on"
     Tool.objects.update_or_create(site="mcp", name="delete_record", defaults={"enabled": True})
-    assert undone() == {"Tried"}
+    assert undone() == {"Try a tool"}
     call(user_id=str(users.ops.pk), client_name="console of ops")
-    assert undone() == {"Tried"}, "somebody else has tried"
+    assert undone() == {"Try a tool"}, "somebody else has tried"
     assert "Calls today 1" in shown(users.admin) and "Getting started" in shown(users.admin)
     call(user_id=str(users.admin.pk), client_name="console of admin")
     assert "Getting started" not in shown(users.admin)
@@ -310,8 +310,8 @@ def test_who_may_not_do_a_step_is_told_whom_to_ask_and_not_whether_it_is_done(fr
     auditor = make_staff("auditor", "mcp_django.view_call")
 
     assert steps(auditor) == {
-        "The endpoint": (True, ""), "A token": (None, "mcp_django.add_accesstoken"), "A client": (False, ""),
-        "Switched on": (None, "mcp_django.change_tool"), "Tried": (None, "mcp_django.view_tool"),
+        "Serve the endpoint": (True, ""), "Make a token": (None, "mcp_django.add_accesstoken"), "Connect a client": (False, ""),
+        "Switch on a tool": (None, "mcp_django.change_tool"), "Try a tool": (None, "mcp_django.view_tool"),
     }  # fmt: skip
     assert "Ask a superuser, or somebody with the permission mcp_django.add_accesstoken." in shown(auditor)
     # There is no step for this one, and no number either.

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.more("pages in the browser")
 PAGES: dict[str, tuple[str, str]] = {
     "endpoint": ("/mcp", ""),
     "overview": ("/admin/mcp_django/", ""),
+    "chart": ("/admin/mcp_django/?period=month&tool=find_records", ""),
     "tools": ("/admin/mcp_django/tool/", ""),
     "tool": ("/admin/mcp_django/tool/", "find_records"),
     "answer": ("/admin/mcp_django/tool/", "Try it find_records"),
@@ -29,6 +30,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "models": ("/admin/mcp_django/restriction/", ""),
     "model": ("/admin/mcp_django/restriction/", "flights.flight"),
     "prompts": ("/admin/mcp_django/prompt/", ""),
+    "preview": ("/admin/mcp_django/prompt/", ""),
     "tokens": ("/admin/mcp_django/accesstoken/", ""),
     "new token": ("/admin/mcp_django/accesstoken/add/", ""),
     "token": ("/admin/mcp_django/accesstoken/1/change/", ""),
@@ -41,6 +43,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "own": ("/mcp/connected", ""),
     "own token": ("/mcp/connected", ""),
 }
+#: The lists whose tables fit, too.
+LISTS = ("tools", "prompts", "activity", "changes")
+IS_WIDE = "one => one.scrollWidth > one.clientWidth + 1"
 #: A file for each version of Django.
 VIOLATIONS = Path(__file__).parent / "violations"
 _IS_OURS = "part => document.querySelector(part).closest('.mcp') !== null"
@@ -86,6 +91,10 @@ def show(page: Page, name: str) -> None:
         page.wait_for_load_state()
     if name in ("answer", "saving"):
         ask(page)
+    if name == "preview":
+        page.get_by_role("link", name="punctuality_report", exact=True).click()
+        page.get_by_role("link", name="Preview", exact=True).click()
+        page.get_by_role("heading", name="Preview: punctuality_report").wait_for()
     if name == "own token":
         page.get_by_label("Name:").fill("laptop")
         page.get_by_role("button", name="Make the token").click()
@@ -118,9 +127,8 @@ def test_no_page_breaks_a_strict_policy_or_is_wider_than_the_screen(
         wide: list[str] = []
         for name in PAGES:
             show(page, name)
-            part = page.locator(".mcp").first
-            if part.count() and part.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
-                wide.append(name)
+            parts = [*page.locator(".mcp").all()[:1], *(page.locator(".results").all() if name in LISTS else ())]
+            wide += [name for part in parts if part.evaluate(IS_WIDE)]
             keep(page, f"{name.replace(' ', '-')}-{theme}-{width}")
 
     assert complaints == []
@@ -177,6 +185,54 @@ def test_values_are_suggested_while_somebody_types(browser: Browser, served: Ser
         page.get_by_label("id:").fill("EWR")
         page.get_by_role("button", name="Run").click()
         page.get_by_role("heading", name="Answer done").wait_for()
+
+
+@pytest.mark.parametrize(("width", "scripts"), [(1280, True), (390, True), (1280, False)])
+def test_the_answer_is_beside_the_form_or_below_it_and_has_the_focus(
+    browser: Browser, served: Served, cookies: Any, width: int, scripts: bool
+) -> None:
+    context = browser.new_context(
+        base_url=served.origin, viewport={"width": width, "height": 900}, java_script_enabled=scripts
+    )
+    context.add_cookies(cookies)
+    page = context.new_page()
+    page.goto("/admin/mcp_django/tool/")
+    page.get_by_role("link", name="Try it find_records", exact=True).click()
+    page.get_by_role("link", name="Fill in an example").click()
+    page.get_by_role("button", name="Run").click()
+    heading = page.get_by_role("heading", name="Answer done")
+    heading.wait_for()
+    form, answer = page.locator("form[data-suggest]").bounding_box(), heading.bounding_box()
+    focused = page.evaluate("document.activeElement.id")
+    page.get_by_label("limit:").evaluate("one => { one.type = 'text'; one.value = 'many' }")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_text("Correct what is marked below.").wait_for()
+    wrong = page.evaluate("document.activeElement.textContent")
+    context.close()
+
+    assert form is not None and answer is not None and focused == "answer"
+    assert (answer["x"] > form["x"] + form["width"]) is (width == 1280)
+    assert (answer["y"] > form["y"] + form["height"]) is (width == 390)
+    assert wrong == "Correct what is marked below."
+
+
+def test_the_chart_is_chosen_by_keyboard(browser: Browser, served: Served, cookies: Any) -> None:
+    with opened(browser, served, cookies, "light", 390) as context:
+        page = context.new_page()
+        page.goto("/admin/mcp_django/")
+        page.get_by_label("Period").focus()
+        page.keyboard.press("ArrowDown")
+        page.get_by_role("button", name="Show").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/?period=month&tool=&agent=#chart")
+        chart = page.get_by_role("img", name="Calls on each of the last 30 days")
+        chart.wait_for()
+        labels = page.locator(".mcp-chart-ends span")
+        sizes = labels.evaluate_all("found => found.map(one => parseFloat(getComputedStyle(one).fontSize))")
+        box = chart.bounding_box()
+
+    assert len(sizes) == 3 and min(sizes) >= 12
+    assert box is not None and box["width"] > 250 and box["height"] > 100
 
 
 def test_a_call_becomes_a_tool(browser: Browser, served: Served, cookies: Any) -> None:

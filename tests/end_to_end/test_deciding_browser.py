@@ -13,7 +13,15 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.servers import Project, Served
-from tests.end_to_end.test_console_browser import _IS_OURS, LOOKS, _complaint, guard, opened, violations_of_django
+from tests.end_to_end.test_console_browser import (
+    _IS_OURS,
+    IS_WIDE,
+    LOOKS,
+    _complaint,
+    guard,
+    opened,
+    violations_of_django,
+)
 
 pytestmark = pytest.mark.more("pages in the browser")
 
@@ -124,7 +132,8 @@ def test_no_page_breaks_a_strict_policy_or_is_wider_than_the_screen(
         page.on("console", lambda message: complaints.extend(_complaint(message)))
         for name, url in pages(waiting).items():
             show(page, url)
-            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"):
+            parts = [page.locator("html"), *page.locator(".results").all()]
+            if any(part.evaluate(IS_WIDE) for part in parts):
                 wide.append(name)
             keep(page, f"deciding-{name.replace(' ', '-')}-{theme}-{width}")
 

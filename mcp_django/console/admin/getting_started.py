@@ -73,7 +73,7 @@ class GettingStarted:
         url = self._endpoint_url
         line = "path('', include('mcp_django.urls'))"
         text = url or _("Add %(line)s to the URLs of the project.") % {"line": line}
-        return Step(_("The endpoint"), text, url, is_done=bool(url))
+        return Step(_("Serve the endpoint"), text, url, is_done=bool(url))
 
     def _token(self) -> Step:
         text = (
@@ -81,7 +81,7 @@ class GettingStarted:
             if apps.is_installed(OAUTH_APP)
             else _("An agent acts as the user of its access token, which is shown once.")
         )
-        return self._step(_("A token"), text, AccessToken, "add", AccessToken.objects.exists)
+        return self._step(_("Make a token"), text, AccessToken, "add", AccessToken.objects.exists)
 
     def _connect(self) -> Step:
         """A token that was used, or a call that was made elsewhere than on our pages."""
@@ -90,17 +90,17 @@ class GettingStarted:
         may_know = self._may(AccessToken, "view") or self._may(Call, "view")
         is_done = used.exists() or elsewhere.exists() if may_know else None
         text = _("The page of the endpoint says how each client is connected.")
-        return Step(_("A client"), text, self._endpoint_url, is_done)
+        return Step(_("Connect a client"), text, self._endpoint_url, is_done)
 
     def _switch_on(self) -> Step:
         text = _("Queries and functions start switched on. Actions, and what writes, start switched off.")
-        return self._step(_("Switched on"), text, Tool, "change", _is_switched_on)
+        return self._step(_("Switch on a tool"), text, Tool, "change", _is_switched_on)
 
     def _try(self) -> Step:
         mine = _calls().filter(user_id=str(self._request.user.pk), client_name__startswith=_BY_PEOPLE)
         text = _("Try it, on the page of a tool, shows what an agent of yours is answered.")
         return self._step(
-            _("Tried"), text, Tool, "view", lambda: examples.has_tried(self._request) or mine.exists()
+            _("Try a tool"), text, Tool, "view", lambda: examples.has_tried(self._request) or mine.exists()
         )  # fmt: skip
 
     def _step(self, title: Any, text: Any, model: type[Model], need: str, ask: Callable[[], bool]) -> Step:

@@ -1,4 +1,5 @@
-/* What the pages of mcp_django can only do by a script: copy a text, and suggest values while somebody types. */
+/* What the pages of mcp_django can only do by a script: copy a text, name the values of lists on a telephone, and
+   suggest values while somebody types. */
 (() => {
     "use strict";
 
@@ -17,6 +18,16 @@
         button.textContent = button.dataset.copied;
         window.setTimeout(() => { button.textContent = label; }, 2000);
     };
+
+    // Where each row of a list is a card, its values are named.
+    document.addEventListener("DOMContentLoaded", () => {
+        for (const list of document.querySelectorAll(".results > #result_list")) {
+            const labels = [...list.tHead.rows[0].cells].map((cell) => cell.querySelector(".text")?.textContent.trim());
+            for (const cell of list.querySelectorAll("tbody > tr > *")) {
+                cell.dataset.label = labels[cell.cellIndex] ?? "";
+            }
+        }
+    });
 
     document.addEventListener("click", (event) => {
         const button = event.target.closest("[data-copy]");
