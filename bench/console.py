@@ -30,7 +30,7 @@ _PAGES: Mapping[str, str] = {
     "the first page": f"{_ROOT}/",
     "the chart of 24 hours": f"{_ROOT}/?period=day",
     "the chart of 30 days": f"{_ROOT}/?period=month",
-    "the chart of a tool and an agent": f"{_ROOT}/?period=month&tool=find_records&agent=%5B%221%22%2C%22client%201%22%5D",
+    "the chart of an agent": f"{_ROOT}/?period=month&agent=%5B%221%22%2C%22client%201%22%5D",
     "tools": f"{_ROOT}/tool/",
     "trying a tool": f"{_ROOT}/tool/1/try/?fill=example",
     "prompts": f"{_ROOT}/prompt/",
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(calls: int, tokens: int, rounds: int) -> tuple[Mapping[str, tuple[float, int]], Sequence[Goal]]:
-    """Milliseconds of processor, the median of the rounds, and queries of each page; and what deciding about changes takes."""
+    """Milliseconds of processor, the median of the rounds, and queries of each page; and what deciding takes."""
     import django
 
     django.setup()

@@ -310,7 +310,8 @@ def test_who_may_not_do_a_step_is_told_whom_to_ask_and_not_whether_it_is_done(fr
     auditor = make_staff("auditor", "mcp_django.view_call")
 
     assert steps(auditor) == {
-        "Serve the endpoint": (True, ""), "Make a token": (None, "mcp_django.add_accesstoken"), "Connect a client": (False, ""),
+        "Serve the endpoint": (True, ""), "Make a token": (None, "mcp_django.add_accesstoken"),
+        "Connect a client": (False, ""),
         "Switch on a tool": (None, "mcp_django.change_tool"), "Try a tool": (None, "mcp_django.view_tool"),
     }  # fmt: skip
     assert "Ask a superuser, or somebody with the permission mcp_django.add_accesstoken." in shown(auditor)

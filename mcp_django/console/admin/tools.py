@@ -44,7 +44,7 @@ _RECENT = timedelta(days=7)
 KINDS: Mapping[str, Promise] = {
     "query": _("Queries"),
     "write": _("Writing through the forms of the admin"),
-    "function": _("Functions of the project"),
+    "function": _("Functions"),
     "action": _("Actions of the admin"),
     "saved": _("Saved queries"),
     "gone": _("No longer there"),

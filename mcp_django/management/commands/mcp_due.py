@@ -14,8 +14,9 @@ from mcp_django.core.db.commands import DatabaseCommand
 
 class Command(DatabaseCommand):
     help = (
-        "Do what is due: write to people about changes that wait for them, give up those that waited too long, mark "
-        "rights that have ended, and go on with approved ones after a crash. Run it every minute by cron."
+        "Do what is due: write to people about changes that wait for them and tokens that end, give up changes that "
+        "waited too long, mark rights that have ended, and go on with approved changes after a crash. Run it every "
+        "minute by cron."
     )
     requires_system_checks = ()
 
