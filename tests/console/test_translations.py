@@ -56,7 +56,17 @@ def said_by_programs() -> set[str]:
     """Names, rows of the test, what agents read, and the inventory, which is compared with one of another day."""
     built = inventory.build(site, None, SCOPES)
     tools = [*site.tools.values()]
-    said = {MARK, f"{MARK}.it", f"{MARK}_query", "mcp", "old-client", "{}", "filter.tailnum", *SCOPES}
+    said = {
+        MARK,
+        f"{MARK}.it",
+        f"{MARK}_query",
+        "mcp",
+        "http://testserver/mcp",
+        "old-client",
+        "{}",
+        "filter.tailnum",
+        *SCOPES,
+    }
     said |= {*User.objects.values_list("username", flat=True), *Group.objects.values_list("name", flat=True)}
     said |= {*built["models"], *(tool.name for tool in tools), *site.prompts}
     said |= {tool.get_description(None) for tool in tools}

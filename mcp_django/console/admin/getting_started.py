@@ -38,6 +38,8 @@ class Step:
     url: str = ""
     #: None where the viewer may not know.
     is_done: bool | None = None
+    #: What is shown as code behind the text.
+    code: str = ""
     #: The permission of whoever may do it, where the viewer may not.
     asks: str = ""
 
@@ -71,9 +73,8 @@ class GettingStarted:
 
     def _endpoint(self) -> Step:
         url = self._endpoint_url
-        line = "path('', include('mcp_django.urls'))"
-        text = url or _("Add %(line)s to the URLs of the project.") % {"line": line}
-        return Step(_("Serve the endpoint"), text, url, is_done=bool(url))
+        text = _("Clients connect to this URL:") if url else _("Add this line to the URLs of the project:")
+        return Step(_("Serve the endpoint"), text, url, bool(url), url or "path('', include('mcp_django.urls'))")
 
     def _token(self) -> Step:
         text = (

@@ -14,7 +14,7 @@ from mcp_django.bridge.tools import catalog as tools
 from mcp_django.console.review.checklist import Place, Step, Verdict
 from mcp_django.console.review.reasons import _Asker as Asker
 from mcp_django.console.review.reasons import explain
-from mcp_django.models import Prompt, Tool
+from mcp_django.models import Prompt, Restriction, Tool
 from tests.bridge.resources.inventory.conftest import Admin, refused, run
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
@@ -90,6 +90,16 @@ def test_after_a_no_neither_a_hook_of_the_project_nor_a_row_is_asked(users: User
     assert {q for q, step in steps.items() if step.verdict is Verdict.NOT_ASKED} == {PERMISSION, KEY, ROW}
     assert steps_of(users.admin, "db://flights/airline/1", "read")[PERMISSION].verdict is Verdict.YES
     assert asked
+
+
+def test_a_model_or_a_field_that_an_administrator_switched_off_says_so_to_those_who_may_know(users: Users) -> None:
+    for kind, name in (("model", "flights.airline"), ("field", "flights.flight.notes")):
+        Restriction.objects.create(site="mcp", kind=kind, name=name)
+
+    assert no_of(users.admin, "flights.airline") == ("exposure", "An administrator switched it off.")
+    step, why = no_of(users.admin, "flights.flight.notes")
+    assert step == "field" and "switched it off" in why
+    assert explain(site, users.admin, ["read"], "flights.airline", known=()).kind is None
 
 
 def test_a_permission_backend_that_fails_counts_as_a_no_and_breaks_nothing(users: Users, settings: Any) -> None:
