@@ -95,7 +95,7 @@ def show(page: Page, name: str) -> None:
         page.get_by_role("link", name="punctuality_report", exact=True).click()
         # Under unfold the page of a prompt has no such link.
         page.goto(page.url.replace("/change/", "/preview/"))
-        page.get_by_role("heading", name="Preview: punctuality_report").wait_for()
+        page.get_by_label("origin:").wait_for()
     if name == "own token":
         page.get_by_label("Name:").fill("laptop")
         page.get_by_role("button", name="Make the token").click()

@@ -63,6 +63,8 @@ def test_every_harmless_no_is_told_in_one_round(users: Users) -> None:
         row, _ = kind.objects.update_or_create(site="mcp", name=name, defaults={"enabled": False})
         row.groups.add(group)
 
+    writing = steps_of(clerk, "flights.airline:update", "actions")["May the user write it so?"]
+    assert writing.verdict is Verdict.NO and "flights.airline:write" in str(writing.why)
     for name in ("delay_statistics", "punctuality_report", "flights.airline", "db://flights/airline/1"):
         steps = steps_of(clerk, name, "write" if "report" in name else "actions")
         nos = [question for question, step in steps.items() if step.verdict is Verdict.NO]
