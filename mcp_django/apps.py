@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_delete, post_migrate
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
@@ -44,6 +44,7 @@ class MCPConfig(AppConfig):
         signals.connect()
         first_sign.wait()
         actions_found.connect(_make_tool_rows, dispatch_uid="mcp_django.override_rows")
+        post_delete.connect(_wake_tasks, sender=self.get_model("Restriction"), dispatch_uid="mcp_django.tasks")
         # A package imports only from packages below it, so a function of a higher package is handed in here.
         framework.load_job = _load_job
         autodiscover_modules("mcp")
@@ -103,6 +104,16 @@ def _make_tool_rows(**kwargs: Any) -> None:
             make_tool_rows(using)
     except Exception:
         logger.exception("Administrators do not find the new actions yet")
+
+
+def _wake_tasks(*, instance: Any, using: str, **kwargs: Any) -> None:
+    """Give workers the tasks that have waited for the end of a pause."""
+    from django.db import transaction
+
+    from mcp_django.bridge.tasks.task_rows import enqueue_waiting
+
+    if instance.is_pause:
+        transaction.on_commit(enqueue_waiting, using=using)
 
 
 def _load_job() -> Any:

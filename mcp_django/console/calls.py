@@ -34,7 +34,9 @@ _MAX_ROWS, _MAX_CELL = 100, 200
 
 
 class _Here(NoConnection):
-    """A person stands for the client. Nobody can be asked there."""
+    """A person stands for the client. Nobody can be asked there, and nobody is paused."""
+
+    is_of_agent = False
 
     def __init__(self, transport: str) -> None:
         self.transport = transport

@@ -13,6 +13,8 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from mcp_django.core.db.interrupts import Interruptible
+from mcp_django.exceptions import MCPError
+from mcp_django.protocol.errors import RequestTimedOut
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -20,25 +22,30 @@ class Cancellation:
     """Says whether a request is to stop. The transport sets it; the handler and the writer read it."""
 
     cancelled: bool = False
-    #: Whether the request took too long. Its client then still waits for an answer.
-    expired: bool = False
+    #: Why the server has stopped the request. Its client then still waits for an answer. None: the client gave it up.
+    why: MCPError | None = None
     #: The database connections that work for the request.
     queries: Interruptible = field(default_factory=Interruptible)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _callbacks: list[Callable[[], object]] = field(default_factory=list)
 
-    def cancel(self) -> None:
-        """The client has given the request up."""
+    @property
+    def expired(self) -> bool:
+        """Whether the request took too long."""
+        return isinstance(self.why, RequestTimedOut)
+
+    def cancel(self, why: MCPError | None = None) -> None:
+        """The client has given the request up, or the server stops it and says ``why``. The first reason counts."""
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
+            self.why = self.why if self.cancelled else why
             self.cancelled = True
         for callback in callbacks:
             callback()
 
     def expire(self) -> None:
         """The time for the request is over."""
-        self.expired = True
-        self.cancel()
+        self.cancel(RequestTimedOut())
 
     def begin_again(self) -> None:
         """Prepare another run of the handler."""

@@ -66,6 +66,9 @@ class Connection(Protocol):
     #: Whether the body of an asynchronous function may run on the loop, while no thread waits for it.
     can_suspend: bool = False
 
+    #: Whether an agent is at the other end, which people may pause. False for a person in the admin.
+    is_of_agent: bool = True
+
     @property
     def is_live(self) -> bool:
         """Whether messages reach the client while the handler runs, so that the handler can wait until it reads."""

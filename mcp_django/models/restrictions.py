@@ -27,6 +27,8 @@ class Restriction(models.Model):
     #: ``app_label.model_name``, ``app_label.model_name.field``, or whom a pause stops.
     name = models.CharField(_("name"), max_length=255, blank=True)
     reason = models.CharField(_("reason"), max_length=500, blank=True)
+    #: The name of the person who decided it.
+    by = models.CharField(_("by"), max_length=150, blank=True)
     at = models.DateTimeField(_("since"), auto_now_add=True)
 
     class Meta:

@@ -332,6 +332,41 @@ class Throttled(LimitExceeded):
         return HTTPStatus.TOO_MANY_REQUESTS if era.enveloped else HTTPStatus.OK
 
 
+class Paused(MCPError):
+    """A person has paused the caller: all agents, or those of a user, a token or an app. Nobody knows for how long."""
+
+    reason = "PAUSED"
+    http_status = HTTPStatus.SERVICE_UNAVAILABLE
+    #: The seconds after which it is worth a try. It promises nothing.
+    retry_after = 60
+
+    def __init__(self, whom: str, why: str) -> None:
+        self.whom, self.why = whom, why
+        super().__init__(
+            f"{self.said} Try again in some minutes; nobody has said when they may go on.",
+            retryAfter=self.retry_after,
+            why=why,
+        )
+
+    @property
+    def said(self) -> str:
+        """What is paused and why, as a sentence."""
+        why = f": {self.why.rstrip('.')}" if self.why else ""
+        return f"{self.whom} paused{why}."
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        # As for Overloaded.
+        return HTTPStatus.SERVICE_UNAVAILABLE if era.enveloped else HTTPStatus.OK
+
+
+class StoppedByPause(Paused):
+    """The pause began while the request was being answered, and the request could have changed something."""
+
+    def __init__(self, paused: Paused) -> None:
+        super().__init__(paused.whom, paused.why)
+        self.message += " This was stopped halfway. If it was to change anything, look first at what it has changed."
+
+
 class FailuresThrottled(Throttled):
     """Too many credentials from the caller's address were wrong."""
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from mcp_django.access import overrides
+from mcp_django.access import overrides, pauses
 from mcp_django.access.authentication import admits, authenticate_again, principals
 from mcp_django.core.db.outages import is_outage
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
 from mcp_django.models import AccessToken, Grant, Session, WatchedResource
+from mcp_django.protocol.errors import Paused
 from mcp_django.push.listeners import Listener
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Compared(NamedTuple):
     sessions: dict[Listener, set[str]]
     #: What each of their tokens is lent.
     lent: dict[int, Lent]
+    #: Those of the others that a person has paused.
+    paused: list[tuple[Member, Paused]]
 
 
 def compared(members: list[Member], turn: int) -> Compared:
@@ -80,7 +83,7 @@ def compared(members: list[Member], turn: int) -> Compared:
         sessions |= {one: watched.get(key, set()) for one in open_ones if isinstance(one, Listener) and one not in over}
     now = timezone.now().timestamp()
     lent = {key: frozenset((name, end, end > now) for name, end in one.lent.items()) for key, one in valid.items()}
-    return Compared(list(over), sessions, lent)
+    return Compared(list(over), sessions, lent, pauses.among(one for one in members if one not in over))
 
 
 def changed_rights(members: Iterable[Member], before: Mapping[int, Lent], found: Compared) -> list[Control]:

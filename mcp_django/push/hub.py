@@ -20,7 +20,7 @@ from mcp_django.core.events.bus import LocalBus, get_bus
 from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.core.running.workers import get_workers
-from mcp_django.protocol.errors import Overloaded
+from mcp_django.protocol.errors import Overloaded, Paused
 from mcp_django.push import credentials, session_streams, task_watch, visibility
 from mcp_django.push.follower import Follower
 from mcp_django.push.identities import Identity
@@ -36,6 +36,7 @@ from mcp_django.push.waiters import Waiters
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.exchange.site import Site
     from mcp_django.push.presence import Connected
 
 
@@ -63,6 +64,9 @@ class Member(Protocol):
         """Whether it counts for MAX_LISTENS."""
 
     @property
+    def site(self) -> Site: ...
+
+    @property
     def principal(self) -> Principal: ...
 
     @property
@@ -79,6 +83,9 @@ class Member(Protocol):
 
     def close(self, *, going_away: bool = False) -> None:
         """End it: because its credentials have ended, or because the process is ``going_away``."""
+
+    def pause(self, paused: Paused) -> None:
+        """End it, and tell its client why, where it is nothing that may run to its end. Called at each sweep."""
 
 
 class Hub:

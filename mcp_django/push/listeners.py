@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.exchange.site import Site
+    from mcp_django.protocol.errors import Paused
 
 #: Lists whose changes clients can watch, by their names in the protocol. The kinds of the controls are the same.
 LISTS = ("tools", "prompts", "resources")
@@ -72,6 +73,10 @@ class Listener:
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     closed: bool = False
     abandoned: bool = False
+    #: Why the server has ended it, where its client is told so at its end.
+    why: Paused | None = None
+    #: Whether nothing is sent, since its principal is paused.
+    is_held: bool = False
     #: A newer stream of the same session gets the notifications in this one's place.
     muted: bool = False
     #: Whether its notifications are being written.
@@ -121,6 +126,22 @@ class Listener:
         self.closed = True
         self._wake()
 
+    def pause(self, paused: Paused) -> None:
+        """End the stream. That of a session on stdio, which lasts as long as its process, is silent meanwhile."""
+        if self.subscription_id is None and self.transport == "stdio":
+            self.is_held = True
+        elif not self.closed:
+            self.why = paused
+            self.close()
+
+    def let_go_on(self) -> None:
+        """Notify the client of everything that it watches: some of it may have changed during the pause."""
+        self.is_held = False
+        for name in sorted(self.lists):
+            self.notify_list_changed(name)
+        for uri in self.subscriptions:
+            self.notify_updated(uri)
+
     def is_overdue(self) -> bool:
         """Whether its stream should have begun long ago, and did not since its client has gone."""
         return not self.begun and time.monotonic() - self._made_at > _BEGIN_SECONDS
@@ -167,7 +188,7 @@ class Listener:
         gone._taken, gone._pending = {}, {}
 
     def _put(self, method: str, key: str, body: bytes) -> None:
-        if self.muted or self.abandoned:
+        if self.muted or self.abandoned or self.is_held:
             return
         pending = self._pending
         if pending:

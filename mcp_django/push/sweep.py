@@ -77,6 +77,12 @@ async def compare(hub: Hub, turn: int) -> None:
     found = await get_workers().run(credentials.compared, members, turn)
     for member in found.ended:
         hub.end(member)
+    for member, paused in found.paused:
+        member.pause(paused)
+    paused_now = {member for member, _ in found.paused}
+    for listener in hub.listeners():
+        if listener.is_held and listener not in paused_now:
+            listener.let_go_on()
     # No process has a timer for the end of what is lent: lists and live answers are looked at again once it is seen.
     moved = credentials.changed_rights(members, hub.lent, found)
     hub.lent = found.lent

@@ -37,6 +37,7 @@ from mcp_django.protocol.errors import (
     Forbidden,
     InternalError,
     LimitExceeded,
+    Paused,
     RequestCancelled,
     TaskRefused,
     TaskTimedOut,
@@ -96,8 +97,9 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         with trail.recorded(exchange):
             result = _result(exchange)
             exchange.usage.bytes = len(encode(result))
-        # A tool that notices its cancellation may return early, so its result does not count.
-        if not cancellation.cancelled:
+        # A tool that notices its cancellation may return early, so its result does not count. After a pause it says
+        # what the tool has done.
+        if not cancellation.cancelled or isinstance(cancellation.why, Paused):
             task_rows.complete(task.key, task.run, result)
             # Its bytes count when the client fetches them, or is sent them.
             throttles.spend(exchange, 0)
@@ -110,6 +112,11 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
             error = raised
     except (Unauthenticated, Forbidden, ToolNotFound):
         error = TaskRefused()
+    except Paused as paused:
+        if not cancellation.cancelled:
+            task_rows.put_back(task.key, task.run, paused.said)
+            return
+        error = paused
     except MCPError as raised:
         error = raised
     except Exception as raised:
@@ -119,6 +126,8 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         error = InternalError()
     if cancellation.expired:
         error = TaskTimedOut()
+    elif cancellation.why is not None:
+        error = cancellation.why
     elif cancellation.cancelled:
         task_rows.give_up(task.key, task.run)
         return

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from mcp_django.access import challenges
+from mcp_django.access import challenges, pauses
+from mcp_django.access.changing_calls import calls
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.tasks.framework import is_offered
 from mcp_django.bridge.tools import catalog
@@ -34,6 +35,7 @@ from mcp_django.protocol.errors import (
     InvalidParams,
     LimitExceeded,
     MethodNotFound,
+    Paused,
     PushUnavailable,
     RequestCancelled,
     RequestTimedOut,
@@ -121,14 +123,19 @@ def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
             logger.exception("%s failed", exchange.method)
         if exchange.usage.is_done:
             return Reply(_encoded(exchange, METHODS[exchange.method], done_in_spite_of(why)))
+        if isinstance(why, Paused) and exchange.method == "tools/call":
+            # Models read a result, and seldom an error of the protocol.
+            trail.fail(exchange, why)
+            return Reply(_encoded(exchange, METHODS[exchange.method], error_result(why.message)))
         return error_reply(exchange, why)
 
 
 def done_in_spite_of(why: MCPError) -> JSON:
     """The result of a call that has done its work, and whose answer has failed."""
-    # What it advises would be to call again.
-    took_long = isinstance(why, RequestTimedOut | TaskTimedOut)
-    return done_result("The call took longer than the server allows." if took_long else why.message)
+    # What these advise would be to call again.
+    if isinstance(why, RequestTimedOut | TaskTimedOut):
+        return done_result("The call took longer than the server allows.")
+    return done_result(why.said if isinstance(why, Paused) else why.message)
 
 
 def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
@@ -149,7 +156,7 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
         error.status_in(era),
         failed=True,
         challenge=_challenge(exchange, error),
-        retry_after=error.retry_after if isinstance(error, Throttled) else 0,
+        retry_after=error.retry_after if isinstance(error, Throttled | Paused) else 0,
     )
 
 
@@ -196,6 +203,8 @@ def _respond(exchange: Exchange) -> Reply:
         method.check_headers(exchange, exchange.connection.headers)
     brings_answers = not OWN_PARAMS.isdisjoint(exchange.params)
     if brings_answers and exchange.era.enveloped and exchange.method in ASKING_METHODS:
+        # An answer that counts once is for after the pause.
+        pauses.check(exchange.site, exchange.principal)
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)
     reply = partial(_reply, exchange, method)
@@ -286,6 +295,8 @@ def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
 def _handle(exchange: Exchange, method: Method) -> JSON | Listen:
     if exchange.cancellation.cancelled:
         raise RequestCancelled
+    if not (method.while_paused or method.asks_for_pauses):
+        pauses.check_exchange(exchange)
     return method.handler(exchange)
 
 
@@ -308,6 +319,7 @@ def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSO
         raise suspended
     finally:
         if suspended is None:
+            calls.discard(exchange)
             exchange.close_files()
         # Otherwise exchange and request would refer to each other until garbage is collected.
         request.mcp = Caller(exchange.principal)

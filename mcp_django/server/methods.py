@@ -33,14 +33,24 @@ class Method:
     kind: str = ""
     #: The handler may read the database. If False, it runs on the event loop under ASGI.
     blocking: bool = True
+    #: Answered to a caller who is paused too: a client that got an error would give the server up for good.
+    while_paused: bool = False
+    #: Its handler looks for a pause itself, in the overrides that it reads anyway.
+    asks_for_pauses: bool = False
 
 
 METHODS: Mapping[str, Method] = {
-    "initialize": Method(lifecycle.initialize, LEGACY_REVISIONS),
-    "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True),
-    "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False),
+    "initialize": Method(lifecycle.initialize, LEGACY_REVISIONS, while_paused=True),
+    "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True, while_paused=True),
+    "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False, while_paused=True),
     "tools/list": Method(tools.list_tools, REVISIONS, cacheable=True),
-    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_param_headers, kind=Call.Kind.CALL),
+    "tools/call": Method(
+        tools.call_tool,
+        REVISIONS,
+        check_headers=tools.check_param_headers,
+        kind=Call.Kind.CALL,
+        asks_for_pauses=True,
+    ),
     "resources/list": Method(resources.list_resources, REVISIONS, cacheable=True),
     "resources/templates/list": Method(resources.list_templates, REVISIONS, cacheable=True),
     "resources/read": Method(resources.read, REVISIONS, cacheable=True, kind=Call.Kind.READ),

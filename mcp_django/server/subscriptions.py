@@ -11,9 +11,11 @@ from mcp_django.protocol.errors import InvalidParams, ResourceNotFound, SessionR
 from mcp_django.protocol.jsonrpc import (
     SUBSCRIPTION_ID_META_KEY,
     RequestId,
+    error_message,
     notification_message,
     result_message,
 )
+from mcp_django.protocol.revisions import MODERN
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.subscriptions import watch
 from mcp_django.server.tasks import watched
@@ -34,6 +36,8 @@ class Listen:
 
     def completion(self, request_id: RequestId) -> JSON:
         """The stream's last message, if the server ends the stream."""
+        if self.listener.why is not None:
+            return error_message(request_id, self.listener.why, MODERN)
         return result_message(request_id, {"resultType": "complete", "_meta": {SUBSCRIPTION_ID_META_KEY: request_id}})
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import renew_principal
+from mcp_django.access.changing_calls import calls
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.tools.mirrored import find_mismatch
 from mcp_django.bridge.tools.results import error_result
@@ -49,6 +50,8 @@ def call_tool(exchange: Exchange) -> JSON:
     exchange.usage.found = tool.name
     exchange.usage.declared = tool.argument_names
     exchange.tool_overrides = None
+    if tool.may_change:
+        calls.add(exchange)
     answer = partial(_run_or_explain, exchange)
     try:
         return answer(partial(catalog.call, tool, exchange, exchange.params.get("arguments") or {}))

@@ -31,8 +31,10 @@ from mcp_django.protocol.errors import (
     InsufficientScope,
     InternalError,
     LimitExceeded,
+    Paused,
     RequestCancelled,
     RequestTimedOut,
+    StoppedByPause,
     TaskTimedOut,
     TooSlow,
     Unauthenticated,
@@ -54,7 +56,7 @@ logger = logging.getLogger("mcp_django")
 #: Errors that say that the server failed, and not that it refused.
 _FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
-_DENIALS = (Unauthenticated, Forbidden, InsufficientScope, LimitExceeded)
+_DENIALS = (Unauthenticated, Forbidden, InsufficientScope, LimitExceeded, Paused)
 #: Not written down here: a run that was stopped has a line of its own.
 _STOPPED = (RequestTimedOut, RequestCancelled)
 #: Names of arguments that a line has, and URIs of a listen.
@@ -100,7 +102,7 @@ def error_of(exchange: Exchange, error: BaseException) -> MCPError:
     why = error if isinstance(error, MCPError) else InternalError()
     if not exchange.cancelled or not isinstance(why, RequestCancelled | InternalError):
         return why
-    return RequestTimedOut() if exchange.cancellation.expired else RequestCancelled()
+    return exchange.cancellation.why or RequestCancelled()
 
 
 def _without_frames(error: MCPError) -> MCPError:
@@ -110,7 +112,7 @@ def _without_frames(error: MCPError) -> MCPError:
 
 
 def _outcome_of(error: MCPError) -> Call.Outcome:
-    if isinstance(error, RequestCancelled):
+    if isinstance(error, RequestCancelled | StoppedByPause):
         return Call.Outcome.CANCELLED
     # A project's own MCPError says what went wrong, and not what is not allowed.
     failed = type(error) is MCPError or isinstance(error, _FAILURES)

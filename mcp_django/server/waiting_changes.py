@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
+from django.utils.translation import gettext
 from pydantic_core import from_json
 
+from mcp_django.access import pauses
+from mcp_django.access.changing_calls import calls
 from mcp_django.access.permissions import using_tool
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
@@ -40,7 +43,8 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.models import Change
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import RequestTimedOut, TaskRefused, ToolNotFound
+from mcp_django.protocol.errors import Paused, TaskRefused, ToolNotFound
+from mcp_django.protocol.names import printable
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import Method
@@ -76,9 +80,15 @@ _NOT_LET_IN = "The project's middleware did not let the agent in (status {status
 
 
 class _Admin(NoConnection):
-    """The admin, where a person stands for the client."""
+    """The admin, where a person stands for the client.
+
+    What the person agrees to is still done for the agent; what the person only looks at, or begins, is not.
+    """
 
     transport = "admin"
+
+    def __init__(self, *, is_of_agent: bool) -> None:
+        self.is_of_agent = is_of_agent
 
 
 class CannotApply(Exception):
@@ -228,11 +238,13 @@ def _in_a_call(
             if change.tenant not in ("", tenant_of(site, exchange.request)):
                 raise ToolError(_MOVED)
             # What a person may do in the admin does not depend on what is offered to agents.
-            is_by_person = from_json(change.origin).get(BY_PERSON, False)
-            tool: Any = site.tools.get(change.tool) if is_by_person else catalog.find(exchange, change.tool)
+            by_person = _is_by_person(change)
+            tool: Any = site.tools.get(change.tool) if by_person else catalog.find(exchange, change.tool)
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)
+            if is_call:
+                calls.add(exchange)
             with using_tool(exchange.request, tool.name):
                 found.append(run(exchange, tool, change))
         except (ToolError, InvalidQuery, StaleView, NotApproved, NotWaiting) as error:
@@ -246,7 +258,7 @@ def _in_a_call(
         exchange.cancellation.queries.interrupt()
 
     # Only showing a change is no call that changes data, so the trail gets no line of it.
-    exchange = _exchange(change, site, request, "tools/call" if is_call else "resources/read")
+    exchange = _exchange(change, site, request, is_call=is_call)
     seconds = get_conf().REQUEST_SECONDS
     try:
         with ExitStack() as around:
@@ -261,19 +273,46 @@ def _in_a_call(
             raise error
     except ToolNotFound as error:
         raise CannotApply(_GONE) from error
+    except Paused as paused:
+        raise CannotApply(why_paused(paused)) from paused
     except (ToolError, InvalidQuery, MCPError) as error:
         raise CannotApply(outcomes.text_of(error), may_tell_values=True) from error
     except (StaleView, NotApproved, NotWaiting):
         raise
     except Exception as error:
-        if exchange.cancellation.expired:
-            raise CannotApply(RequestTimedOut().message) from error
+        if (why := exchange.cancellation.why) is not None:
+            raise CannotApply(why_paused(why) if isinstance(why, Paused) else why.message) from error
         logger.exception("A change of %s failed", change.user_name)
         raise CannotApply(outcomes.text_of(error), may_tell_values=True) from error
     return found[0]
 
 
-def _exchange(change: Change, site: MCPSite, request: MCPRequest, method: str) -> Exchange:
+def why_paused(paused: Paused) -> str:
+    """Why a change is not made during a pause, for whoever has clicked."""
+    reason = printable(paused.why) or gettext("nobody has said why")
+    said = gettext("The agent is paused (%(reason)s), so its changes wait. Nothing is lost: agree once it may go on, "
+                   "or reject it now.")  # fmt: skip
+    return said % {"reason": reason}
+
+
+def check_not_paused(change: Change) -> None:
+    """Raises CannotApply while the agent of the change is paused, so that no vote counts which was meant for later."""
+    site = next((site for site in all_sites() if site.name == change.site), None)
+    if site is None or _is_by_person(change):
+        return
+    try:
+        pauses.check(site, principal_of(change, request_from(from_json(change.origin))))
+    except Paused as paused:
+        raise CannotApply(why_paused(paused)) from None
+    except TaskRefused:
+        raise CannotApply(_GONE) from None
+
+
+def _is_by_person(change: Change) -> bool:
+    return bool(from_json(change.origin).get(BY_PERSON, False))
+
+
+def _exchange(change: Change, site: MCPSite, request: MCPRequest, *, is_call: bool) -> Exchange:
     """An exchange like that of the call in which the change was confirmed. Raises CannotApply."""
     try:
         principal = principal_of(change, request)
@@ -283,10 +322,10 @@ def _exchange(change: Change, site: MCPSite, request: MCPRequest, method: str) -
         site=site,
         principal=principal,
         revision=NEWEST,
-        method=method,
+        method="tools/call" if is_call else "resources/read",
         params={"name": change.tool, "arguments": {}},
         request_id=change.key,
         client=Client(known_as=change.client_name),
-        connection=_Admin(),
+        connection=_Admin(is_of_agent=is_call and not _is_by_person(change)),
         request=request.for_principal(principal),
     )

@@ -116,6 +116,11 @@ class ConnectionQuestions:
     async def take_responses(self, question_ids: Collection[str]) -> Mapping[str, JSON]:
         return {key: self._responses.pop(key) for key in question_ids if key in self._responses}
 
+    def end(self) -> None:
+        """Wait for none of the answers any more."""
+        for answered in self._answered.values():
+            answered.set()
+
     def receive(self, response: Response) -> None:
         """Take in a response of the client. It is dropped if its question is not open, or has a response already."""
         answered = self._answered.get(str(response.id)) if isinstance(response.id, str) else None

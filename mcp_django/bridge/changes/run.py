@@ -29,7 +29,7 @@ from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
-from mcp_django.protocol.errors import RequestTimedOut
+from mcp_django.protocol.errors import Paused
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -163,10 +163,12 @@ class Run:
             else:
                 change_rows.lose(self._change)
             return change_rows.again(self._change)
-        if self._has_waited and not self._has_begun and isinstance(error, StaleView | NotApproved | MCPError):
+        is_paused = isinstance(self._exchange.cancellation.why, Paused)
+        is_refused = is_paused or isinstance(error, StaleView | NotApproved | MCPError)
+        if self._has_waited and not self._has_begun and is_refused:
             change_rows.wait_again(self._change)
         else:
-            why = RequestTimedOut() if self._exchange.cancellation.expired else error
+            why = self._exchange.cancellation.why or error
             # Its token confirms nothing again where nobody knows what was done before it failed.
             change_rows.give_up(self._change, text_of(why), is_kept=self._has_waited or self._has_begun)
         known = change_rows.again(self._change) if ends else None

@@ -39,6 +39,8 @@ ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)
 #: A task that no worker has claimed after this time is enqueued again, and then each time after twice as long.
 _RETRY_SECONDS = 30.0
 _MAX_TRIES = 10
+#: Tasks that are enqueued again after a pause. The others follow when their clients ask for them.
+_MAX_WOKEN = 1_000
 #: Finished tasks of one principal that are kept; the oldest give way.
 _MAX_FINISHED = 1_000
 _MAX_MESSAGE = 500
@@ -151,6 +153,18 @@ def is_wanted(key: str, run: str) -> bool | None:
     """Whether the run still counts. A cancelled or lost task no longer does. None if there is no such task."""
     found = Task.objects.filter(pk=key).values_list("run", "state").first()
     return None if found is None else found == (run, Task.State.RUNNING)
+
+
+def put_back(key: str, run: str, message: str) -> None:
+    """Let a task wait again that a run has claimed and not begun. ``enqueue_waiting`` gives it to a worker again."""
+    _change(key, _run(run), state=Task.State.QUEUED, lease_until=None, queued_at=timezone.now(), message=_text(message))
+
+
+def enqueue_waiting() -> None:
+    """Put the tasks that wait into the queue once more, as after a pause: of two workers one alone gets a task."""
+    waiting = Task.objects.filter(state=Task.State.QUEUED, expires_at__gt=timezone.now()).order_by("queued_at")
+    for key in waiting.values_list("pk", flat=True)[:_MAX_WOKEN]:
+        enqueue(key)
 
 
 def renew(key: str, run: str) -> None:

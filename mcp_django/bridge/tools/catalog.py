@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access import overrides
+from mcp_django.access import overrides, pauses
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import (
@@ -111,12 +111,13 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     """The tool of that name, if the principal may call it.
 
     For a tool that may write, the token, its user and the override are read again, even if they were read a moment ago.
-    Raises InsufficientScope if scopes that the client can ask for would open the tool.
+    Raises Paused, and InsufficientScope if scopes that the client can ask for would open the tool.
     """
     if name not in exchange.site.tools:
         find_actions(exchange)
     tool = known(exchange, name)
     if tool is None:
+        pauses.check_exchange(exchange)
         return None
     fresh = tool.scope != READ
     with using_tool(exchange.request, name):
@@ -128,6 +129,7 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
         # Without the scope nothing is asked, and so no permission is read.
         read = overrides.tools.of_call if may_ask else overrides.tools.of
         rows = read(exchange, fresh=fresh)
+    pauses.check_exchange(exchange, rows)
     decision = _decide_by(tool, rows, exchange)
     if decision is ALLOWED and is_runnable(tool, exchange):
         return tool

@@ -22,7 +22,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.exchange.addresses import address_behind
 from mcp_django.exchange.requests import MCPRequest, from_scope, from_settings
 from mcp_django.protocol import jsonrpc, protobuf
-from mcp_django.protocol.errors import InvalidRequest, Unauthenticated
+from mcp_django.protocol.errors import InvalidRequest, Paused, Unauthenticated
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, memory
 from mcp_django.transports.http.messages import headers_of
 from mcp_django.transports.lasting import admission
@@ -106,6 +106,9 @@ class Session(LastingConnection):
         await self.connection.drain(get_conf().REQUEST_SECONDS or _DRAIN_SECONDS)
 
     async def finish(self, ending: Ending) -> None:
+        if self.connection.paused is not None:
+            async with asyncio.timeout(_END_SECONDS):
+                await refuse(self._context, self.site, self.request, self.connection.paused)
         if ending is Ending.GOING_AWAY:
             await self.connection.drain(_DRAIN_SECONDS)
         if ending in _ENDINGS:
@@ -117,7 +120,7 @@ async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
     """The answer to one request. What goes before it is left out: only a session can carry that."""
     request = request_of(context)
     try:
-        principal = await admission.admit(request)
+        principal = await admission.admit(site, request)
         key = key_of(principal, request)
         message = jsonrpc.parse(await decode(await _body_of(context, key), key))
         if not isinstance(message, jsonrpc.Request):
@@ -201,5 +204,7 @@ async def refuse(
     http_status = int(error.http_status or HTTPStatus.BAD_REQUEST)
     metadata = [(name.lower(), value) for name, value in headers_of(error, http_status).items()]
     status = _STATUSES.get(http_status, grpc.StatusCode.INVALID_ARGUMENT)
+    if isinstance(error, Paused):
+        status = grpc.StatusCode.UNAVAILABLE
     await context.abort(status, error.message, (*metadata, ("mcp-reason", error.reason)))
     raise AssertionError("abort raises")

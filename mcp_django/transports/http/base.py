@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from django.conf import settings
 
-from mcp_django.access import challenges, https, origins
+from mcp_django.access import challenges, https, origins, pauses
 from mcp_django.access.authentication import authenticate, queue_key
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
@@ -68,6 +68,8 @@ class View(ABC):
     reads_as_it_comes: ClassVar[bool] = False
     #: Whether the token is read from the database, even where this process has just read it.
     reads_token_again: ClassVar[bool] = True
+    #: Whether a caller who is paused is refused. Otherwise that is decided for each message that it carries.
+    refuses_paused: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.request = self.http.for_hooks
@@ -133,6 +135,8 @@ class View(ABC):
             raise self.not_allowed(self.hint)
         principal = self.principal or authenticate(self.request, fresh=self.reads_token_again)
         self.request.for_principal(principal)
+        if self.refuses_paused:
+            pauses.check(self.site, principal)
         return self.handle(principal)
 
     @abstractmethod

@@ -114,6 +114,11 @@ class EndpointView(View, InFlight):
 
         return self.respond_by(answer)
 
+    @property
+    def refuses_paused(self) -> bool:  # type: ignore[override]
+        # Each message of a POST is looked at by itself, and a session may end.
+        return self.http.method == "GET"
+
     def handle(self, principal: Principal) -> HTTPResponse:
         if self.http.method == "POST":
             return self._post(principal)
@@ -298,7 +303,7 @@ class EndpointView(View, InFlight):
         """The response that carries a reply: a message, a stream, or questions first."""
         if reply.pending is not None:
             return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
-        if exchange.cancellation.cancelled and not exchange.cancellation.expired:
+        if exchange.cancellation.cancelled and exchange.cancellation.why is None:
             # The client has given the request up, and gets no answer to it.
             return HTTPResponse(HTTPStatus.ACCEPTED)
         if reply.listen is None:
@@ -307,8 +312,11 @@ class EndpointView(View, InFlight):
                 headers["Retry-After"] = str(reply.retry_after)
             return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})
         listen, event = reply.listen, self.format.event
-        opening, closing = listen.acknowledgement(exchange.request_id), listen.completion(exchange.request_id)
+        opening = listen.acknowledgement(exchange.request_id)
         stream = ListenerStream(
-            self.format, listen.listener, event(jsonrpc.encode(opening)), event(jsonrpc.encode(closing))
+            self.format,
+            listen.listener,
+            event(jsonrpc.encode(opening)),
+            lambda: event(jsonrpc.encode(listen.completion(exchange.request_id))),
         )
         return HTTPResponse(HTTPStatus.OK, stream=stream)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.protocol.errors import InsufficientScope, InvalidRequest, Throttled, Unauthenticated
+from mcp_django.protocol.errors import InsufficientScope, InvalidRequest, Paused, Throttled, Unauthenticated
 from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format
 from mcp_django.transports.http.headers import Headers
@@ -57,7 +57,7 @@ def headers_of(error: MCPError, status: int) -> dict[str, str]:
     headers = dict(error.headers) if isinstance(error, HTTPError) else {}
     if isinstance(error, Unauthenticated | InsufficientScope) and error.challenge:
         headers["WWW-Authenticate"] = error.challenge
-    if isinstance(error, Throttled):
+    if isinstance(error, Throttled | Paused):
         headers["Retry-After"] = str(error.retry_after)
     elif status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = _RETRY_AFTER

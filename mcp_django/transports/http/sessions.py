@@ -172,4 +172,4 @@ def _resume(view: EndpointView, session: StoredSession, last_event_id: str) -> H
     found = streams.find(session, last_event_id)
     if found is None:
         raise view.not_allowed("Nothing is left on that stream.")
-    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view.format, view.request, session.key, *found))
+    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view, session.key, *found))

@@ -23,7 +23,7 @@ from mcp_django.core.running.workers import get_workers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
-from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
+from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, Paused, SessionNotFound
 from mcp_django.push.hub import get_hub
 from mcp_django.push.sessions import sse_streams
 from mcp_django.server import step_up
@@ -41,6 +41,8 @@ _MAX_READY_BYTES = 65_536
 #: How often a stream says that it is alive.
 _RENEW_SECONDS = 20.0
 _LOOP_SECONDS = 10.0
+#: How long the answers of a stream that is paused are waited for, where requests have no limit.
+_DRAIN_SECONDS = 60.0
 
 #: Open streams of this process by their keys.
 _streams: dict[str, SSEStream] = {}
@@ -104,6 +106,7 @@ class SSEStream(EventStream):
     transport = "sse"
 
     def __init__(self, site: MCPSite, request: MCPRequest, key: str) -> None:
+        self.site = site
         self.request = request
         self.principal = request.mcp.principal
         self.owner = _owner(site, self.principal)
@@ -149,6 +152,14 @@ class SSEStream(EventStream):
     def close(self, *, going_away: bool = False) -> None:
         self._closing = True
         self._more.set()
+
+    def pause(self, paused: Paused) -> None:
+        if self._connection.pause(paused):
+            _in_background(self._end_once_answered())
+
+    async def _end_once_answered(self) -> None:
+        await self._connection.drain(get_conf().REQUEST_SECONDS or _DRAIN_SECONDS)
+        self.close()
 
     def abandon(self) -> None:
         """Do nothing: before it is read, a stream holds only a lease, which ends by itself."""
@@ -213,6 +224,7 @@ class MessageView(View):
     """``POST /sse/messages``: a message of the client, which is answered on its stream."""
 
     reads_token_again = False
+    refuses_paused = False
     _request_id: jsonrpc.RequestId | None = None
 
     def __post_init__(self) -> None:

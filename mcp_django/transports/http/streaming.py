@@ -21,6 +21,7 @@ from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
     Overloaded,
+    Paused,
     RequestCancelled,
     RequestTimedOut,
     Unauthenticated,
@@ -37,6 +38,7 @@ from mcp_django.transports.message_buffer import no_reader
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
+    from mcp_django.bridge.sites import MCPSite
     from mcp_django.transports.http.endpoint import EndpointView
 
 logger = logging.getLogger("mcp_django")
@@ -118,6 +120,10 @@ class StreamingCall:
         return self._view.transport
 
     @property
+    def site(self) -> MCPSite:
+        return self._view.site
+
+    @property
     def principal(self) -> Principal:
         return self._view.request.mcp.principal
 
@@ -142,6 +148,11 @@ class StreamingCall:
         self._going_away = True
         if self._asking:
             self._end(_server_ends())
+
+    def pause(self, paused: Paused) -> None:
+        # What only reads may finish, and what may change something is stopped by ``access.changing_calls``.
+        if self._asking:
+            self._end(paused)
 
     # The run of the handler.
 
@@ -244,6 +255,8 @@ class StreamingCall:
 
     def _give_up(self) -> None:
         """The client wants no answer any more; from any thread."""
+        if self._cancellation.why is not None:
+            return  # The server has stopped the call: its answer says what it has done.
         with contextlib.suppress(RuntimeError):  # The loop is over.
             self._loop.call_soon_threadsafe(self._end, RequestCancelled())
 

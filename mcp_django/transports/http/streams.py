@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
@@ -20,7 +20,8 @@ from mcp_django.transports.http.formats import Format
 from mcp_django.transports.http.messages import EventStream
 
 if TYPE_CHECKING:
-    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.protocol.errors import Paused
+    from mcp_django.transports.http.endpoint import EndpointView
     from mcp_django.transports.http.streaming import StreamingCall
 
 logger = logging.getLogger("mcp_django")
@@ -29,7 +30,13 @@ logger = logging.getLogger("mcp_django")
 class ListenerStream(EventStream):
     """The messages for a listener, between an opening and a closing one."""
 
-    def __init__(self, body_format: Format, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
+    def __init__(
+        self,
+        body_format: Format,
+        listener: Listener,
+        opening: bytes = b"",
+        closing: Callable[[], bytes] | None = None,
+    ) -> None:
         self.format = body_format
         self.listener = listener
         self._opening = opening
@@ -51,8 +58,8 @@ class ListenerStream(EventStream):
                 if pending is None:
                     break
                 yield b"".join(map(self.format.event, pending))
-            if self._closing:
-                yield self._closing
+            if self._closing is not None:
+                yield self._closing()
         finally:
             hub.remove(self.listener)
 
@@ -104,9 +111,10 @@ class RestStream(EventStream):
     is_counted = False
     transport = "http"
 
-    def __init__(self, body_format: Format, request: MCPRequest, session_key: str, key: str, number: int) -> None:
-        self.format = body_format
-        self.request = request
+    def __init__(self, view: EndpointView, session_key: str, key: str, number: int) -> None:
+        self.site = view.site
+        self.format = view.format
+        self.request = request = view.request
         self.principal = request.mcp.principal
         self.session_key = session_key
         self.number = number
@@ -158,6 +166,9 @@ class RestStream(EventStream):
     def close(self, *, going_away: bool = False) -> None:
         self._closed = True
         self._woken.set()
+
+    def pause(self, paused: Paused) -> None:
+        self.close()
 
     def abandon(self) -> None:
         """Do nothing: a stream holds nothing before it is read."""

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+from mcp_django.access import pauses
 from mcp_django.access.authentication import CHALLENGE, authenticate
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.uploads import names, upload_rows
@@ -124,6 +125,7 @@ class _ReceivingView(View):
         try:
             # The body may have taken an hour to come.
             principal = authenticate(self.request, fresh=True)
+            pauses.check(self.site, principal)
             self.request.for_principal(principal, self.site)
             with self.site.in_context(self.request):
                 reception.finish()

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from http import HTTPStatus
 
-from mcp_django.access import origins, tickets
+from mcp_django.access import origins, pauses, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login, login_key, queue_key
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers
@@ -14,6 +14,7 @@ from mcp_django.core.secret import Secret
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.site import Site
 from mcp_django.protocol.errors import InvalidRequest, Overloaded
 
 #: Open connections of this process by the key of their principal.
@@ -39,16 +40,23 @@ def check_number(principal: Principal) -> None:
         raise Overloaded(f"You have {limit} connections open (MAX_LISTENS). Close one of them.")
 
 
-async def admit(request: MCPRequest) -> Principal:
-    """The principal of the request that opens a connection. Raises MCPError."""
+async def admit(site: Site, request: MCPRequest) -> Principal:
+    """The principal of the request that opens a connection to the site. Raises MCPError."""
     ticket = tickets.take(request)
     if ticket is not None:
         key: str | None = tickets.queue_key(ticket, request)
     else:
         key = login_key(request) if _is_by_cookie(request) else queue_key(request)
     if key is None:
-        return _principal_of(request, ticket)
-    return await get_workers().run(_principal_of, request, ticket, principal_key=key)
+        return _admitted(site, request, ticket)
+    return await get_workers().run(_admitted, site, request, ticket, principal_key=key)
+
+
+def _admitted(site: Site, request: MCPRequest, ticket: Secret | None) -> Principal:
+    """As ``_principal_of``. Raises Paused too."""
+    principal = _principal_of(request, ticket)
+    pauses.check(site, principal)
+    return principal
 
 
 def _principal_of(request: MCPRequest, ticket: Secret | None) -> Principal:

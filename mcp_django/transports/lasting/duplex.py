@@ -22,7 +22,7 @@ from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, RequestCancelled
+from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, Paused, RequestCancelled
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.subscriptions import Subscription
@@ -105,6 +105,8 @@ class DuplexConnection:
         self._initializing = False
         self._batches = 0
         self.questions = ConnectionQuestions()
+        #: Why it ends, once a person has paused its principal.
+        self.paused: Paused | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -294,6 +296,17 @@ class DuplexConnection:
     async def drain(self, seconds: float) -> None:
         """The client sends nothing more: answer the requests in flight, and tell the listens that they end."""
         await close_writers(self.writers, seconds, self._tasks)
+
+    def pause(self, paused: Paused) -> bool:
+        """Let no request in flight wait for its user any more: the connection ends once they are answered.
+
+        False if that was done before.
+        """
+        if self.paused is not None:
+            return False
+        self.paused = paused
+        self.questions.end()
+        return True
 
     def leave(self) -> None:
         """The connection is gone: stop all work for it."""

@@ -111,9 +111,13 @@ class DuplexRequest(InFlight):
     async def _reply_again(self, pending: PendingQuestions) -> Reply | None:
         """Ask the client, and answer its request once it has answered; None where it gave the request up."""
         await self._write_buffer()
+        if self.connection.paused is not None:
+            return self.connection.refuse(self.message, self.connection.paused, pending.exchange.era)
         given = await ask(pending, self.connection.questions, self.connection.write_all, self.given_up)
         if self.given_up.is_set():
             return None
+        if self.connection.paused is not None:
+            return self.connection.refuse(self.message, self.connection.paused, pending.exchange.era)
         # The client has done what it was asked for, so busy workers are no reason to refuse it now.
         run = run_patiently(respond_again, pending, given, principal_key=self.connection.queue_key)
         return await self._run(run, pending.exchange.era)

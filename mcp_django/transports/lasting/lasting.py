@@ -16,7 +16,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError
+from mcp_django.protocol.errors import InternalError, Paused
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.server import trail
@@ -29,6 +29,8 @@ from mcp_django.transports.lasting.frames import FrameWire
 logger = logging.getLogger("mcp_django")
 
 _MAX_FAULTS = 10
+#: How long the answers of a connection that is paused are waited for, where requests have no limit.
+_DRAIN_SECONDS = 60.0
 
 
 class Ending(Enum):
@@ -36,6 +38,8 @@ class Ending(Enum):
 
     IDLE = auto()
     GOING_AWAY = auto()
+    #: A person has paused the principal.
+    PAUSED = auto()
     #: The credentials no longer hold, or the client says nothing at all.
     POLICY = auto()
     #: The client sends nothing but malformed frames.
@@ -103,7 +107,7 @@ class LastingConnection(ABC):
         self.request = request
         error: MCPError
         try:
-            self.principal = await admission.admit(request)
+            self.principal = await admission.admit(self.site, request)
             self.check()
             admission.check_number(self.principal)
         except MCPError as refused:
@@ -164,6 +168,10 @@ class LastingConnection(ABC):
         """End the connection, after its listens are completed."""
         self._end(Ending.GOING_AWAY if going_away else Ending.POLICY)
 
+    def pause(self, paused: Paused) -> None:
+        if self.connection.pause(paused):
+            self._end(Ending.PAUSED)
+
     def _end(self, ending: Ending) -> None:
         """Let the reader end it: at once if it waits for a frame, otherwise after the present one."""
         if self.ending is None:
@@ -190,7 +198,10 @@ class LastingConnection(ABC):
     async def _finish(self, ending: Ending) -> None:
         """Complete the listens, then end the connection."""
         self.wire.resume_reading()
-        if not self.is_given_up:
+        if ending is Ending.PAUSED:
+            # What only reads may finish, and what was stopped says what it has done.
+            await self.connection.drain(get_conf().REQUEST_SECONDS or _DRAIN_SECONDS)
+        elif not self.is_given_up:
             await self.connection.finish()
         await self.finish(ending)
 

@@ -10,7 +10,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_settings
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import LimitExceeded
+from mcp_django.protocol.errors import LimitExceeded, Paused
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
@@ -33,6 +33,7 @@ class StdioServer:
     transport = "stdio"
 
     def __init__(self, site: MCPSite, principal: Principal, stdin: int, stdout: int) -> None:
+        self.site = site
         self.principal = principal
         self.request = from_settings().for_principal(principal)
         #: Whether it ended because the credentials of its principal no longer hold.
@@ -77,6 +78,9 @@ class StdioServer:
         """End the connection, after its listens are completed."""
         self.refused = self.refused or not going_away
         self._ending.set()
+
+    def pause(self, paused: Paused) -> None:
+        """Go on: hardly any client starts the process again by itself. Its requests are refused meanwhile."""
 
     async def _read(self) -> None:
         async for chunk in self._reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from channels.consumer import AsyncConsumer
@@ -15,7 +16,7 @@ from mcp_django.core.compat.servers import end_handshake
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import without_credentials
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import Unauthenticated
+from mcp_django.protocol.errors import Paused, Unauthenticated
 from mcp_django.transports.lasting.frames import FrameWire
 from mcp_django.transports.lasting.lasting import Ended, Ending, LastingConnection
 from mcp_django.transports.pacing import hold_refusal
@@ -26,6 +27,7 @@ from mcp_django.types import Message, Receive, Scope, Send
 _CODES = {
     Ending.IDLE: 1000,
     Ending.GOING_AWAY: 1001,
+    Ending.PAUSED: 1013,
     Ending.UNSUPPORTED_DATA: 1003,
     Ending.POLICY: 1008,
     Ending.FAULTS: 1008,
@@ -37,6 +39,8 @@ _CODES = {
 _PRIVATE = 3000
 #: How long a socket that ends waits for its last frame to be taken.
 _CLOSE_SECONDS = 1.0
+#: How long the reason of a close may be (RFC 6455 §5.5).
+_REASON_BYTES = 123
 
 
 class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
@@ -106,13 +110,18 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
         """Close the socket. If its client does not read, drop the connection."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._send_close(_CODES[ending])
+                await self._send_close(_CODES[ending], _reason(self.connection.paused))
         except TimeoutError:
             self.wire.abort()
 
-    async def _send_close(self, code: int) -> None:
+    async def _send_close(self, code: int, said: Mapping[str, str]) -> None:
         try:
-            await self.wire.send({"type": "websocket.close", "code": code})
+            await self.wire.send({"type": "websocket.close", "code": code, **said})
         except Exception:  # noqa: BLE001 - each server has its own
             with contextlib.suppress(Exception):  # The client is gone.
-                await self.wire.send({"type": "websocket.close", "code": _PRIVATE + code})
+                await self.wire.send({"type": "websocket.close", "code": _PRIVATE + code, **said})
+
+
+def _reason(paused: Paused | None) -> Mapping[str, str]:
+    """What the last frame says of a pause, cut to what it may hold."""
+    return {} if paused is None else {"reason": paused.said.encode()[:_REASON_BYTES].decode(errors="ignore")}
