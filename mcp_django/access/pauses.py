@@ -7,7 +7,7 @@ Restriction, which is read with the overrides: so a process trusts what it has r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mcp_django.access import overrides
@@ -95,7 +95,7 @@ class Open(Protocol):
 T = TypeVar("T", bound=Open)
 
 
-def among(found: Iterable[T]) -> list[tuple[T, Paused]]:
+def among(found: Collection[T]) -> list[tuple[T, Paused]]:
     """Those that are paused now, as the database says."""
     known = stored()
     if not known:

@@ -83,7 +83,7 @@ def compared(members: list[Member], turn: int) -> Compared:
         sessions |= {one: watched.get(key, set()) for one in open_ones if isinstance(one, Listener) and one not in over}
     now = timezone.now().timestamp()
     lent = {key: frozenset((name, end, end > now) for name, end in one.lent.items()) for key, one in valid.items()}
-    return Compared(list(over), sessions, lent, pauses.among(one for one in members if one not in over))
+    return Compared(list(over), sessions, lent, pauses.among([one for one in members if one not in over]))
 
 
 def changed_rights(members: Iterable[Member], before: Mapping[int, Lent], found: Compared) -> list[Control]:

@@ -82,14 +82,14 @@ def may(peer: ServedPeer, tool: str) -> bool:
     answer = peer.post(message, peer.modern_headers("tools/call", params))
     refused = answer.status == 401 or answer.json.get("error", {}).get("data", {}).get("reason") == "TOOL_NOT_FOUND"
     assert refused or "result" in answer.json, answer
-    return not refused
+    return not refused and not answer.json["result"].get("isError")
 
 
 def change(deployed: Deployed, code: str) -> None:
     run_python(
         f"""
 from django.contrib.auth.models import User
-from mcp_django.models import AccessToken, Tool
+from mcp_django.models import AccessToken, Restriction, Tool
 user, token = User.objects.get(username="ada"), AccessToken.objects.get()
 {code}
 """,
@@ -119,3 +119,17 @@ def test_a_right_that_another_process_takes_away(deployed: Deployed, peer: Serve
 
     assert not may(peer, "book")
     wait_for(lambda: not may(peer, "look"), "the end of the right to read")
+
+
+def test_agents_that_another_process_pauses_and_lets_go_on(deployed: Deployed, peer: ServedPeer) -> None:
+    """What may write reads the pause at once, and what is trusted for an hour ends within a second."""
+    grant(peer, by_group=False)
+    assert may(peer, "look") and may(peer, "book")
+
+    change(deployed, "Restriction.objects.create(kind='user', name=str(user.pk), reason='An incident')")
+
+    assert not may(peer, "book")
+    wait_for(lambda: not may(peer, "look"), "the pause")
+    change(deployed, "Restriction.objects.all().delete()")
+    assert may(peer, "book")
+    wait_for(lambda: may(peer, "look"), "the end of the pause")

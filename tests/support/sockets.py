@@ -53,6 +53,7 @@ class Socket(Connection):
         self.accepted = False
         self.refused: list[Message] = []
         self.closed_with: int | None = None
+        self.close_reason = ""
         loop.run(self._open(application, headers, list(subprotocols), query))
 
     async def _open(self, application: Any, headers: dict[str, str], subprotocols: list[str], query: str) -> None:
@@ -83,6 +84,7 @@ class Socket(Connection):
                 return
             if message["type"] == "websocket.close":
                 self.closed_with = message.get("code", 1000)
+                self.close_reason = message.get("reason", "")
                 return
             await self.sort(message["text"])
 

@@ -226,6 +226,8 @@ def _give_up(request: HttpRequest, change: Change, note: str) -> Outcome:
 
 def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, approves: bool) -> Outcome:
     """Record the vote of a person who may approve the change, and make it once there are enough."""
+    from mcp_django.server import waiting_changes
+
     looked = _look(request, change)
     if looked is None:
         return _OVER
@@ -233,6 +235,11 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
         return Outcome(messages.ERROR, looked.why_not or looked.problem)
     if approves and looked.digest != digest:
         return STALE
+    if approves:
+        try:
+            waiting_changes.check_not_paused(change)
+        except waiting_changes.CannotApply as error:
+            return Outcome(messages.ERROR, _why(error))
     verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
     if not approves:
         note = note or gettext("%(user)s rejected it.") % {"user": request.user}
