@@ -101,6 +101,10 @@ class Conf:
     #: `{"project.fields.SizeField": "text"}`.
     FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    #: `True`: agents have [no tool that may change data](pausing.md#read-only), and changes that wait cannot be made.
+    #: `READ_ONLY_TRANSACTIONS` is less: the database refuses writes within the queries that read.
+    READ_ONLY: bool = False
+
     # The server.
     #: The server's name, as it introduces itself.
     SERVER_NAME: str = "django"

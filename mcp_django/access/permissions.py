@@ -32,6 +32,8 @@ class Decision(Enum):
     ALLOWED = "allowed"
     #: The credential lacks the scope. Nothing else was asked.
     NO_SCOPE = "no scope"
+    #: It may change data, and MCP["READ_ONLY"] lets no agent change any.
+    READ_ONLY = "read only"
     #: An administrator switched it off.
     SWITCHED_OFF = "switched off"
     #: An administrator restricted it to groups, and the user is a member of none of them.
@@ -182,15 +184,21 @@ def scopes_to_ask_for(site: Site) -> list[str]:
     """The scopes that an OAuth client is told to ask for, so that the first consent can give all that it will need.
 
     That is OAUTH_SCOPES, or else ``read``, with ``actions`` and ``write`` where a tool that needs them is switched on.
-    While the database is away, the tools are on or off as the project declared them.
+    While the database is away, the tools are on or off as the project declared them. Under READ_ONLY there is none that
+    lets a client change data.
     """
-    if get_conf().OAUTH_SCOPES:
-        return scopes.parse(get_conf().OAUTH_SCOPES)
+    if wanted := get_conf().OAUTH_SCOPES:
+        return scopes.parse(wanted if not get_conf().READ_ONLY else filter(_only_reads, scopes.expand(wanted)))
     try:
         rows = overrides.tools.of_site(site, fresh=False)
     except DatabaseError:
         rows = {}
     return scopes.parse({scopes.READ, *_needed_by_tools(site, rows)})
+
+
+def _only_reads(scope: str) -> bool:
+    """Whether the scope alone lets nobody change data. One for a tool opens nothing where that tool is closed."""
+    return scope not in (scopes.ACTIONS, scopes.WRITE) and not scope.endswith(f":{scopes.WRITE}")
 
 
 def can_be_granted(site: Site, scope: str) -> bool:
@@ -223,6 +231,7 @@ def _needed_by_tools(site: Site, rows: Mapping[str, Override]) -> set[str]:
         for name, tool in site.tools.items()
         # A row of a saved query decides nothing about a tool that was later declared under its name.
         if (rows[name].enabled if name in rows and not rows[name].query else tool.enabled_by_default)
+        and not tool.is_closed
         # A tool of the scope ``write`` that only reads is for the tools that write, and those ask for the scope.
         and (tool.may_change or tool.scope != scopes.WRITE)
     }

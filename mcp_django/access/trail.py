@@ -101,6 +101,8 @@ def note_restriction(restriction: Restriction, using: str, *, closed: bool) -> N
     """Write down that an administrator switched a model or a field off or on, or paused somebody or ended the pause."""
     words = ("resumed", "paused") if restriction.is_pause else ("on", "off")
     about = {"method": restriction.kind, "name": restriction.name, "model": restriction._meta.label_lower}
+    if restriction.is_pause and closed:
+        about["values"] = encode({"why": restriction.reason}).decode()
     _note(using, kind=Call.Kind.SWITCH.value, reason=words[closed], site=restriction.site, **about)
 
 

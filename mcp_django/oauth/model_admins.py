@@ -9,13 +9,14 @@ from django.contrib.auth import get_user_model
 from django.db import models
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import activity_link
+from mcp_django.console.admin.pausing import PausableAdmin, Subject
 from mcp_django.console.credentials.lendings import scopes_in_words
-from mcp_django.models import Grant
+from mcp_django.models import Grant, Restriction
 from mcp_django.oauth.models import Client
 
 
@@ -38,7 +39,7 @@ class _ReadOnlyAdmin(ActingAdmin):
         return not self.is_own_page(request)
 
 
-class ClientAdmin(_ReadOnlyAdmin):
+class ClientAdmin(PausableAdmin, _ReadOnlyAdmin):
     """The OAuth clients that somebody has let in."""
 
     list_display = ["name_or_key", "host", "registered_by", "users", "last_used", "blocked_at"]
@@ -72,6 +73,13 @@ class ClientAdmin(_ReadOnlyAdmin):
     @admin.display(description=_("redirect URIs"))
     def redirects(self, client: Client) -> str:
         return "\n".join(client.redirect_uris)
+
+    def subject_of(self, obj: Client) -> Subject:
+        return Subject(Restriction.Kind.APP, obj.key, gettext("the app %(app)s") % {"app": obj}, obj)
+
+    def may_pause(self, request: HttpRequest, obj: Client) -> bool:
+        # As for blocking it.
+        return super().may_pause(request, obj) and self.has_change_permission(request)
 
     @admin.display(description=_("users"))
     def users(self, client: Client) -> int:
@@ -110,8 +118,8 @@ class _HoldsFilter(admin.SimpleListFilter):
         return queryset
 
 
-class GrantAdmin(_ReadOnlyAdmin):
-    """What people let clients do. Users who are not superusers see and revoke only their own."""
+class GrantAdmin(PausableAdmin, _ReadOnlyAdmin):
+    """What people let clients do. Users who are not superusers see, pause and revoke only their own."""
 
     list_display = ["user", "calls_itself", "client", "scope_names", "created_at", "last_used_at", "expires_at", "over"]
     list_filter = [_HoldsFilter]
@@ -126,6 +134,13 @@ class GrantAdmin(_ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         queryset = super().get_queryset(request)
         return queryset if request.user.is_superuser else queryset.filter(user=request.user.pk)
+
+    def subject_of(self, obj: Grant) -> Subject:
+        label = gettext("the app %(app)s of %(user)s") % {"app": obj, "user": obj.user}
+        return Subject(Restriction.Kind.TOKEN, str(obj.line), label, obj)
+
+    def may_pause(self, request: HttpRequest, obj: Grant) -> bool:
+        return super().may_pause(request, obj) and self.has_change_permission(request) and obj.is_current()
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         return ["client_name", "client", f"user__{get_user_model().USERNAME_FIELD}"]

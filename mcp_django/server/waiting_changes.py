@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from pydantic_core import from_json
 
 from mcp_django.access import pauses
@@ -66,6 +66,10 @@ _GONE = (
 )
 
 
+_READ_ONLY = gettext_noop(
+    'Agents change nothing on this server: MCP["READ_ONLY"] is True. The change waits; it can be made once that is '
+    "False, or be rejected now."
+)
 _LACKING = (
     "The project's middleware looks into {what}, which {why}, so it is not known for whom the change would be made. Do "
     "the work of that middleware in MCPSite.call_context."
@@ -240,6 +244,8 @@ def _in_a_call(
             # What a person may do in the admin does not depend on what is offered to agents.
             by_person = _is_by_person(change)
             tool: Any = site.tools.get(change.tool) if by_person else catalog.find(exchange, change.tool)
+            if not by_person and (closed := site.tools.get(change.tool)) is not None and closed.is_closed:
+                raise CannotApply(gettext(_READ_ONLY))
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)
@@ -277,7 +283,7 @@ def _in_a_call(
         raise CannotApply(why_paused(paused)) from paused
     except (ToolError, InvalidQuery, MCPError) as error:
         raise CannotApply(outcomes.text_of(error), may_tell_values=True) from error
-    except (StaleView, NotApproved, NotWaiting):
+    except (StaleView, NotApproved, NotWaiting, CannotApply):
         raise
     except Exception as error:
         if (why := exchange.cancellation.why) is not None:

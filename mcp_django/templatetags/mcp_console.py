@@ -13,9 +13,13 @@ from django import template
 from django.contrib.admin.sites import site as default_site
 from django.template import Context
 
+from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import existing_admin_sites
 
 if TYPE_CHECKING:
+    from django.contrib.admin import AdminSite
+    from django.http import HttpRequest
+
     from mcp_django.console.admin.call_chart import Chart, Span
     from mcp_django.console.admin.overview import Overview
 
@@ -31,9 +35,36 @@ def mcp_overview(context: Context) -> Overview:
     from mcp_django.console.admin.overview import Overview
 
     request = context["request"]
+    return Overview(_admin_site(request), request)
+
+
+def _admin_site(request: HttpRequest) -> AdminSite:
     name = getattr(request, "current_app", default_site.name)
-    admin_site = next((site for site in existing_admin_sites() if site.name == name), default_site)
-    return Overview(admin_site, request)
+    return next((site for site in existing_admin_sites() if site.name == name), default_site)
+
+
+@register.inclusion_tag("admin/mcp_django/pause_banner.html", takes_context=True)
+def mcp_pause_banner(context: Context) -> dict[str, Any]:
+    """``{% mcp_pause_banner %}``: says on a page of ours that all agents are paused, with the way to let them go on."""
+    from mcp_django.console.admin import pausing
+
+    request = context["request"]
+    url = pausing.url_of(_admin_site(request)) if pausing.may_pause(request) else ""
+    return {"pause": pausing.of_everybody(request), "url": url, "csrf_token": context.get("csrf_token", "")}
+
+
+@register.inclusion_tag("admin/mcp_django/pauses.html", takes_context=True)
+def mcp_pauses(context: Context) -> dict[str, Any]:
+    """``{% mcp_pauses %}``: the button that stops all agents, and who else is paused."""
+    from mcp_django.console.admin import pausing
+
+    request = context["request"]
+    url = pausing.url_of(_admin_site(request)) if pausing.may_pause(request) else ""
+    return {
+        "url": url, "pause": pausing.of_everybody(request) if url else None, "is_read_only": get_conf().READ_ONLY,
+        "csrf_token": context.get("csrf_token", ""), "listed": pausing.listed(request, url) if url else (),
+        "may_pause_users": pausing.may_pause_users(request),
+    }  # fmt: skip
 
 
 @register.simple_tag

@@ -36,6 +36,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "token": ("/admin/mcp_django/accesstoken/1/change/", ""),
     "roll": ("/admin/mcp_django/accesstoken/1/roll/", ""),
     "revoke": ("/admin/mcp_django/accesstoken/1/revoke/", ""),
+    "pause": ("/admin/mcp_django/restriction/pause/", ""),
+    "pause a token": ("/admin/mcp_django/accesstoken/1/pause/", ""),
     "sees": ("/admin/mcp_django/accesstoken/sees/?user=ops&scopes=read,actions&why=auth.user", ""),
     "activity": ("/admin/mcp_django/call/", ""),
     "connections": ("/admin/mcp_django/call/connections/", ""),

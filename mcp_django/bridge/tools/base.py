@@ -11,6 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from mcp_django.bridge.completion import NOTHING, Completion
+from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
@@ -78,6 +79,11 @@ class BaseTool(ABC):
     def acts_at_once(self, request: MCPRequest, arguments: JSON) -> bool:
         """Whether a call with these arguments changes data, and not only shows what it would change."""
         return self.may_change
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether MCP["READ_ONLY"] takes it away from everybody. What it says of itself is believed."""
+        return self.may_change and get_conf().READ_ONLY
 
     @cached_property
     def scope(self) -> str:

@@ -164,6 +164,8 @@ def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> Mapping[Decision,
     rows = _decided(exchange)
     found: dict[Decision, set[str]] = {}
     for tool in tools:
+        if tool.is_closed:
+            continue
         override = override_of(tool, rows)
         why = [] if override.enabled else [Decision.SWITCHED_OFF]
         with using_tool(exchange.request, tool.name):
@@ -284,6 +286,8 @@ def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -> Decision:
+    if tool.is_closed:
+        return Decision.READ_ONLY
     with using_tool(request, tool.name):
         return decide(request, tool.least_scope, override_of(tool, rows), tool.is_available, f"tool {tool.name}")
 

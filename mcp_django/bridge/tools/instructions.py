@@ -121,7 +121,7 @@ def _fitting(names: Sequence[str], room: int) -> Iterator[str]:
 def _changing(exchange: Exchange, changes: bool) -> str:
     if changes:
         return "Some of your tools change data; their annotations say which."
-    changing = [tool for tool in exchange.site.tools.values() if tool.may_change]
+    changing = [tool for tool in exchange.site.tools.values() if tool.may_change and not tool.is_closed]
     if not changing or not get_conf().MENTION_SWITCHED_OFF:
         return "Your tools only read."
     reasons = catalog.withheld(exchange, changing)

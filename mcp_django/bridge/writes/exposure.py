@@ -12,6 +12,7 @@ from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.fields import WritableForm, link_of
+from mcp_django.conf import get_conf
 from mcp_django.core.hooks import hook_of
 from mcp_django.types import JSON
 
@@ -25,6 +26,8 @@ def operations(model: ModelRights) -> dict[str, JSON]:
 
     ``by`` names the permission that a user needs, or the hook of the project that decides.
     """
+    if get_conf().READ_ONLY:
+        return {}
     return {
         one: {"consent": described(access.consent_of(model, one)), "by": _by(model, one)}
         for one in OPERATIONS

@@ -29,6 +29,7 @@ SECTIONS = {
     "token_test": "admin/#access-tokens",
     "end_lending": "access/#rights-for-a-while",
     "revoke_token": "admin/#access-tokens",
+    "pause": "pausing/#in-the-admin",
     "roll_token": "access/#a-new-token-for-an-old-one",
     "accesstoken/sees": "admin/#sees",
     "tool/try": "admin/#try-it",

@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.access import overrides
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import MCPSite, all_sites
+from mcp_django.console.admin import pausing
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import shows_activity
 from mcp_django.console.admin.overrides import site_of
@@ -50,6 +52,7 @@ class RestrictionAdmin(ActingAdmin):
     def get_urls(self) -> list[Any]:
         return [
             self.page_path("matrix/", self.matrix_view, "matrix"),
+            self.page_path("pause/", partial(pausing.pause_view, self), "pause"),
             self.page_path("of/<str:label>/", self.model_view, "model"),
             *super().get_urls(),
         ]

@@ -113,7 +113,9 @@ class Overview:
             return None
         on = Tool.objects.filter(enabled=True)
         found = [(row, tool) for row in on if (tool := tool_of(row)) is not None]
-        destroying = [row for row, tool in found if tool.may_change and tool.annotations.destructive]
+        destroying = [
+            row for row, tool in found if tool.annotations.destructive and tool.may_change and not tool.is_closed
+        ]
         return [(row, self._url(Tool, "change", row.pk)) for row in destroying]
 
     def _url(self, model: type[Model], page: str = "changelist", *args: object) -> str:

@@ -160,7 +160,7 @@ class SeesAdmin(ActingAdmin):
         if why:
             known = self._known_kinds(request)
             ask = partial(reasons.explain, site, subject.user, subject.scopes, why)
-            checklist = as_in_a_call(lambda: ask(known=known, request=request))
+            checklist = as_in_a_call(lambda: ask(known=known, request=request, token=subject.token))
         return self._page(
             request, form, subject, site=site, built=built, sample=sample, checklist=checklist,
             models=[{"label": name, **model} for name, model in built["models"].items()],

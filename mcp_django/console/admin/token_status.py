@@ -34,6 +34,7 @@ ENDING = Status(_("ends within 7 days"), "is-note")
 EXPIRED = Status(_("expired"), is_dead=True)
 REVOKED = Status(_("revoked"), is_dead=True)
 INACTIVE = Status(_("user inactive"), "is-bad", is_dead=True)
+PAUSED = Status(_("paused"), "is-bad")
 
 
 def status_of(token: AccessToken) -> Status:

@@ -25,9 +25,10 @@ from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import site
 from mcp_django.conf import OAUTH_APP
 from mcp_django.console.admin.links import activity_link, shows_activity
+from mcp_django.console.admin.pausing import PausableAdmin, Subject, of_token
 from mcp_django.console.admin.sees import SeesAdmin
 from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
-from mcp_django.console.admin.token_status import cell, status_of
+from mcp_django.console.admin.token_status import PAUSED, cell, status_of
 from mcp_django.console.credentials.lendings import ShownLending, end, scopes_in_words
 from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.makers import maker_in_words, maker_of
@@ -38,7 +39,7 @@ from mcp_django.core.secret import Secret
 from mcp_django.models import AccessToken, Lending, sealed
 
 
-class AccessTokenAdmin(SeesAdmin):
+class AccessTokenAdmin(PausableAdmin, SeesAdmin):
     """Tokens are made, shown once, and revoked. Users who are not superusers make, see and revoke only their own."""
 
     form = AccessTokenForm
@@ -74,7 +75,14 @@ class AccessTokenAdmin(SeesAdmin):
 
     @admin.display(description=_("status"))
     def status(self, token: AccessToken) -> str:
-        return status_of(token).badge()
+        found = status_of(token)
+        return (PAUSED if not found.is_dead and self.is_paused(token) else found).badge()
+
+    def subject_of(self, obj: AccessToken) -> Subject:
+        return of_token(obj)
+
+    def may_pause(self, request: HttpRequest, obj: AccessToken) -> bool:
+        return super().may_pause(request, obj) and self._may_revoke(request, obj)
 
     @admin.display(description=_("last used"), ordering="last_used_at")
     def last_used(self, token: AccessToken) -> str:

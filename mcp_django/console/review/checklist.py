@@ -17,6 +17,8 @@ Text = Any
 
 #: What is asked → its question.
 QUESTIONS: Mapping[str, Text] = {
+    "pause": _("May agents work at present?"),
+    "read_only": _("May agents change data on this server?"),
     "exposure": _("Is it exposed?"),
     "scope": _("Do the scopes allow it?"),
     "switch": _("Is it switched on?"),
@@ -28,6 +30,8 @@ QUESTIONS: Mapping[str, Text] = {
     "writing": _("May the user write it so?"),
     "tasks": _("Can it be run here?"),
 }
+#: These are listed only where they say no: they are about the agent and the server, and not about the thing.
+_RARE = ("pause", "read_only")
 _MODEL = ("exposure", "scope", "permission", "key")
 #: Kind of thing → what is asked of it, in the order in which it is asked.
 _ASKED: Mapping[Kind, Sequence[str]] = {
@@ -85,7 +89,7 @@ class Reasons:
     @property
     def no(self) -> No | None:
         """The first no."""
-        asked = () if self.kind is None else _ASKED[self.kind]
+        asked = () if self.kind is None else (*_ASKED[self.kind], *_RARE)
         return next((no for name in asked if (no := self.answers.get(name)) is not None), None)
 
     @property
@@ -99,7 +103,8 @@ class Reasons:
 
     @property
     def steps(self) -> Iterator[Step]:
-        for name in () if self.kind is None else _ASKED[self.kind]:
+        rare = [name for name in _RARE if self.answers.get(name) is not None]
+        for name in () if self.kind is None else (*_ASKED[self.kind], *rare):
             no = self.answers.get(name)
             if no is not None:
                 yield Step(QUESTIONS[name], Verdict.NO, no.why, no.place)

@@ -19,7 +19,7 @@ from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.access import overrides
+from mcp_django.access import overrides, pauses
 from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import ALLOWED, Decision, decide_by_override, has_scope, using_tool
 from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, Operation
@@ -40,6 +40,7 @@ from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.tools import OperationTool
+from mcp_django.conf import get_conf
 from mcp_django.console.review import inventory
 from mcp_django.console.review.checklist import Answers, Kind, No, Place, Reasons, Text
 from mcp_django.core.hooks import call_hook, hook_of
@@ -47,6 +48,7 @@ from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import looking
 from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, WRITE, broader, expand, of_model, of_tool
+from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import nearest
 
@@ -70,6 +72,7 @@ def explain(
     *,
     known: Collection[Kind] = EVERYTHING,
     request: HttpRequest | None = None,
+    token: AccessToken | None = None,
 ) -> Reasons:
     """Why the user may use the thing with these scopes, or why not. Without a user, as the project declares it.
 
@@ -77,8 +80,20 @@ def explain(
     write (``app.model:create``, ``:update`` or ``:delete``), a declared resource (its URI), a tool or a prompt; of a
     tool and a prompt of the same name the tool is meant, unless it is ``prompt:NAME``. ``known`` are
     the kinds of things of which the viewer may know every one: anything else that is not the user's looks as if it did
-    not exist.
+    not exist. ``token``: that of the user whose agent asks.
     """
+    found = _explain(site, user, scopes, name, known=known, request=request)
+    if found.kind is None or user is None:
+        return found
+    agent = Principal(user, frozenset(), token, None if token is None else token.pk)
+    paused = pauses.find(agent, overrides.tools.restrictions(site, fresh=True).pauses)
+    return found if paused is None else replace(found, answers={**found.answers, "pause": No("pause", paused.said)})
+
+
+def _explain(
+    site: MCPSite, user: Any, scopes: Iterable[str], name: str, *, known: Collection[Kind], request: HttpRequest | None
+) -> Reasons:
+    """As ``explain``, as if nobody were paused."""
     name = name.strip()[:MAX_NAME]
     found = _Asker(site, user, scopes, request).answer(name)
     if found.kind is None or found.kind in known:
@@ -258,6 +273,7 @@ class _Asker:
     def _write(self, label: str, operation: Operation) -> Answers:
         """What decides about writing rows of the model in this way. They are read by get_record before."""
         answers = self._model(label) | self._switches(label, ("record",))
+        answers["read_only"] = _READ_ONLY if get_conf().READ_ONLY else None
         rights = None if any(answers.values()) else self.rights.of_label(label)
         if rights is not None:
             return answers | {"writing": self._writing(rights, operation)}
@@ -301,6 +317,7 @@ class _Asker:
         override, place = tools.override_of(tool, self.tool_rows), Place("tool", tool.name)
         with using_tool(self.request, tool.name):
             answers: dict[str, No | None] = {
+                "read_only": _READ_ONLY if tool.is_closed else None,
                 "exposure": None,
                 "scope": self._scope(tool.least_scope, of_tool(tool.name), tool.least_scope),
                 **self._overridden(override, tool.name, place),
@@ -392,6 +409,9 @@ def _why_overridden(step: str, name: str) -> Text:
     if step == "switch":
         return format_lazy(_("{name} is switched off."), name=name)
     return format_lazy(_("{name} is limited to groups, and the user is in none of them."), name=name)
+
+
+_READ_ONLY = No("read_only", _('MCP["READ_ONLY"] is True, so agents have no tool that may change data.'))
 
 
 def _no_write(label: str) -> No:
