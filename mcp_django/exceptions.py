@@ -60,12 +60,16 @@ class ToolError(Exception):
     A tool or an admin action that raises it gives a result with ``isError``; a prompt and a resource give an error of
     the protocol, with the reason ``PROMPT_REFUSED`` or ``RESOURCE_REFUSED``; a completer suggests nothing. ``errors``
     lists what is wrong with single arguments: see ``field_error``.
+
+    ``reason`` is what the audit trail calls the refusal, in capital letters: ``NO_SEATS``. The agent does not get it.
+    Without one it is ``INVALID_ARGUMENTS`` where there are ``errors``, and ``TOOL_ERROR`` where there are none.
     """
 
-    def __init__(self, message: str, errors: Sequence[FieldError] = ()) -> None:
+    def __init__(self, message: str, errors: Sequence[FieldError] = (), *, reason: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.errors = list(errors)
+        self.reason = reason or ("INVALID_ARGUMENTS" if self.errors else "TOOL_ERROR")
 
 
 class MCPError(Exception):
@@ -77,6 +81,8 @@ class MCPError(Exception):
 
     code: int = INTERNAL_ERROR
     reason: str = "INTERNAL_ERROR"
+    #: The reason for the audit trail, where the client is told another one. Empty where it is told the true one.
+    true_reason: str = ""
     #: The HTTP status where it does not follow from the code and the era.
     http_status: HTTPStatus | None = None
 

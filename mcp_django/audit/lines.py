@@ -65,7 +65,7 @@ def caller(principal: Principal | None) -> dict[str, Any]:
     named = user(principal.user)
     if principal.token_id is not None:
         named |= {"token_id": principal.token_id, "token_name": printable(str(principal.auth))}
-        named |= {"client_id": principal.auth.client}
+        named |= {"client_id": principal.auth.client, "lineage": str(principal.auth.line)}
     return named
 
 

@@ -162,7 +162,8 @@ class Signature:
                 except LookupError:
                     errors.append(field_error(name, NO_UPLOAD, values[name]))
         if errors:
-            raise InvalidArguments(errors)
+            is_gone = {error["field"] for error in errors} <= self.models.keys()
+            raise InvalidArguments(errors, reason="NO_RECORD" if is_gone else "INVALID_ARGUMENTS")
         if self.files and is_asynchronous(self.function, self.hints.get("return")):
             for name in self.files:
                 if values[name] is not None:
@@ -203,9 +204,9 @@ def _explained(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except PermissionDenied:
-        raise ToolError("You may not do this.") from None
+        raise ToolError("You may not do this.", reason="NO_PERMISSION") from None
     except ObjectDoesNotExist:
-        raise ToolError(NO_OBJECT) from None
+        raise ToolError(NO_OBJECT, reason="NO_RECORD") from None
     except DjangoValidationError as error:
         raise ToolError("; ".join(error.messages)) from None
 

@@ -21,6 +21,8 @@ DEFAULT_LOG_LEVEL = "info"
 class LegacySession(Protocol):
     """A legacy session, wherever it is kept: in the database (HTTP) or in its connection (WebSocket)."""
 
+    #: What its client names it by; empty where the connection itself is the session.
+    key: str
     revision: str
     client: Client
     #: Log messages below this level are not sent to the client.

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 class InvalidArguments(Exception):
     """The function cannot be called with these arguments. ``errors`` has an entry for each wrong one."""
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
+    def __init__(self, errors: Sequence[FieldError], *, reason: str = "INVALID_ARGUMENTS") -> None:
         super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
         self.errors = list(errors)
+        #: As that of ToolError.
+        self.reason = reason
 
 
 def call_function(

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django.exceptions import MCPError
+
+#: Wrong values that the trail names.
+_MOST_WRONG = 20
+_MISSING = re.compile(r"'([^']{1,100})' is a required property")
+
+
+def _place_of(error: Any) -> str:
+    """Where the wrong value of a ``field_error`` is. Errors of a project may be anything."""
+    if not isinstance(error, Mapping):
+        return ""
+    place, message = str(error.get("field", "")), str(error.get("message", ""))
+    # What is missing is told as an error of the whole.
+    return place or (missing[1] if (missing := _MISSING.match(message)) else "")
 
 
 @dataclass(slots=True)
@@ -39,12 +54,21 @@ class Usage:
     outcome: str = "done"
     reason: str = ""
     error: MCPError | None = None
+    #: The places of the values that were wrong, as a client is told them, or the class of the exception that a tool
+    #: raised. They are not clean: see ``server.trail``.
+    wrong: Sequence[str] = ()
+    raised: str = ""
     #: Values of arguments that the project allows in the audit trail.
     values: dict[str, Any] = field(default_factory=dict)
     #: The primary key of the line that was written before the run.
     intent: Any = None
     #: The token that confirms what the run has previewed.
     confirm: str = field(default="", repr=False)
+
+    def fail(self, reason: str, errors: Iterable[Any] = (), *, raised: BaseException | None = None) -> None:
+        """Note for the trail why it is not done: the wrong values, or what was raised and is not explained."""
+        self.reason, self.raised = reason, "" if raised is None else type(raised).__name__
+        self.wrong = [place for error in islice(errors, _MOST_WRONG) if (place := _place_of(error))]
 
     def read(self, model: str, rows: int) -> None:
         """``rows`` more rows of a model are in the answer."""

@@ -18,6 +18,8 @@ PAGE = 2_000
 _MAX_ID = 2**63 - 1
 #: A longer key of a user is cut to MAX_USER_ID characters, the last of which are _MARK digits of its hash.
 MAX_USER_ID, _MARK = 64, 16
+#: Digits of the hash of a session's id.
+MAX_SESSION = 16
 
 
 def user_id(key: Any) -> str:
@@ -27,6 +29,11 @@ def user_id(key: Any) -> str:
         return text
     mark = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_MARK]
     return f"{text[: MAX_USER_ID - _MARK - 1]}…{mark}"
+
+
+def session_mark(key: str) -> str:
+    """What the trail has of a session's id, by which nobody can use the session; empty where there is none."""
+    return hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:MAX_SESSION] if key else ""
 
 
 class CallQuerySet(models.QuerySet[Any]):

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.models.call_queries import MAX_USER_ID, CallQuerySet
+from mcp_django.models.call_queries import MAX_SESSION, MAX_USER_ID, CallQuerySet
 
 #: What a client chose is cut to so many characters.
 MAX_CHOSEN = 64
@@ -38,6 +38,10 @@ class Call(models.Model):
 
     class Outcome(models.TextChoices):
         DONE = "done", _("done")
+        #: Nothing was changed: it was shown what a change would do.
+        PREVIEWED = "previewed", _("previewed")
+        #: Nothing was changed yet: people must agree to it.
+        WAITING = "waiting", _("waiting")
         FAILED = "failed", _("failed")
         REFUSED = "refused", _("refused")
         ASKED = "asked", _("asked the user")
@@ -50,13 +54,17 @@ class Call(models.Model):
     site = models.CharField(_("site"), max_length=50, blank=True)
     kind = models.CharField(_("kind"), max_length=12, choices=Kind.choices)
     outcome = models.CharField(_("outcome"), max_length=9, choices=Outcome.choices)
-    #: Why it was refused or failed: the reason of the protocol's error, or a ``Decision`` of ``access.permissions``.
+    #: Why it was refused or failed: one of ``REASONS``, or what a project calls it.
     reason = models.CharField(_("reason"), max_length=64, blank=True)
+    #: The names of the arguments that were wrong, or the class of the exception that a tool raised.
+    detail = models.CharField(_("detail of the reason"), max_length=300, blank=True)
     #: Empty where the caller is not known.
     user_id = models.CharField(_("user id"), max_length=MAX_USER_ID, blank=True)
     user_name = models.CharField(_("user"), max_length=150, blank=True)
     token_id = models.BigIntegerField(_("token id"), null=True, blank=True)
     token_name = models.CharField(_("token"), max_length=100, blank=True)
+    #: What a token shares with those that succeed it, and all grants of a user to one client for one resource.
+    lineage = models.CharField(_("credential"), max_length=36, blank=True)
     #: The OAuth client of the token, cut. The name is what the client calls itself.
     client_id = models.CharField(_("client id"), max_length=MAX_CHOSEN, blank=True)
     client_name = models.CharField(_("client, as it calls itself"), max_length=MAX_CHOSEN, blank=True)
@@ -81,6 +89,8 @@ class Call(models.Model):
     request_id = models.CharField(_("request id"), max_length=MAX_CHOSEN, blank=True)
     #: Of W3C Trace Context: 32 hex digits.
     trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
+    #: Names the session that the client sends an id of. The id itself would let others use the session.
+    session = models.CharField(_("session"), max_length=MAX_SESSION, blank=True)
     address = models.CharField(_("address"), max_length=45, blank=True)
     #: The number of equal refusals, or of lines not written, that the line stands for.
     count = models.PositiveIntegerField(_("number"), default=1)

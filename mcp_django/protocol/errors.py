@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from mcp_django import exceptions
-from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_error
+from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, ToolError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
 
 if TYPE_CHECKING:
@@ -101,16 +101,37 @@ class PromptNotFound(InvalidParams):
         )
 
 
+class InvalidPrompt(InvalidParams):
+    """The prompt cannot be written with these arguments."""
+
+    def __init__(self, message: str, errors: Sequence[FieldError], reason: str = "INVALID_ARGUMENTS") -> None:
+        super().__init__(message, errors)
+        self.true_reason = reason
+
+
 class PromptRefused(InvalidParams):
     """The prompt itself refuses these arguments, and its text says why."""
 
     reason = "PROMPT_REFUSED"
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error.message, error.errors)
+        self.true_reason = _more_than_refused(error)
 
 
 class ResourceRefused(MCPError):
     """The resource itself refuses to be read, and its text says why: its client did not answer a question, say."""
 
     reason = "RESOURCE_REFUSED"
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error.message)
+        self.true_reason = _more_than_refused(error)
+
+
+def _more_than_refused(error: ToolError) -> str:
+    """The reason of the error; empty where it says no more than that something refused."""
+    return "" if error.reason == "TOOL_ERROR" else error.reason
 
 
 class ReferenceNotFound(InvalidParams):

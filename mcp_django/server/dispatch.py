@@ -264,6 +264,7 @@ def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
     text += " Ask for less, or ask over HTTP and without a progress token."
     if exchange.method != "tools/call" or "content" not in result:
         raise AnswerTooLong(text)
+    trail.fail(exchange, AnswerTooLong(text))
     # Models read a result, and seldom an error of the protocol.
     return _encoded(exchange, method, error_result(text))
 
@@ -312,6 +313,7 @@ def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSO
                 is_error = isinstance(result, dict) and result.get("isError") is True
                 if is_error and not exchange.usage.is_result_lost:
                     exchange.usage.outcome = Call.Outcome.FAILED.value
+                    exchange.usage.reason = exchange.usage.reason or "TOOL_ERROR"
                 return result
             except Suspended as found:
                 # For the project's context that is no failure: it comes to its end, and is entered again afterwards.

@@ -67,6 +67,7 @@ def _run_or_explain(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
     except MissingCapability as error:
         if exchange.era.enveloped:
             raise
+        exchange.usage.fail(error.reason)
         return error_result(error.message)
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.apps import apps
 
 from mcp_django.audit import strict
 from mcp_django.audit.lines import Line, caller, chosen, keys_of, line
@@ -24,16 +26,19 @@ from mcp_django.exchange.addresses import address_in
 from mcp_django.exchange.questions import InputRequired
 from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
+from mcp_django.models.call_queries import session_mark
 from mcp_django.protocol.errors import (
     AnswerTooLong,
     AuditUnavailable,
     Forbidden,
     InsufficientScope,
     InternalError,
+    InvalidParams,
     LimitExceeded,
     Paused,
     RequestCancelled,
     RequestTimedOut,
+    ResourceNotFound,
     StoppedByPause,
     TaskTimedOut,
     TooSlow,
@@ -59,9 +64,15 @@ _FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlo
 _DENIALS = (Unauthenticated, Forbidden, InsufficientScope, LimitExceeded, Paused)
 #: Not written down here: a run that was stopped has a line of its own.
 _STOPPED = (RequestTimedOut, RequestCancelled)
+#: Errors that name what is wrong in the params, by ``field_error``.
+_NAMING = (InvalidParams, ResourceNotFound, TooSlow)
+#: The reasons of which the names say more. What was not found is named by the line itself.
+_NAMED_REASONS = frozenset({"INVALID_ARGUMENTS", "INVALID_PARAMS", "NO_RECORD", "TOO_SLOW"})
 #: Names of arguments that a line has, and URIs of a listen.
 _MAX_NAMES = 20
 _LONGEST_FORWARDED = 500
+#: The params of the protocol, and what it has within them.
+_PARAMS = frozenset({"name", "uri", "arguments", "argument", "cursor", "ref", "context", "level", "taskId", "_meta"})
 
 
 class recorded(AbstractContextManager["recorded"]):
@@ -92,9 +103,16 @@ def fail(exchange: Exchange, error: BaseException) -> None:
     if isinstance(error, InputRequired):
         usage.outcome = Call.Outcome.ASKED.value
         return
-    usage.error = _without_frames(error_of(exchange, error))
-    usage.outcome = _outcome_of(usage.error).value
-    usage.reason = usage.refusal or usage.error.reason
+    why = error_of(exchange, error)
+    usage.outcome = _outcome_of(why).value
+    # What the project raised lies below the error that its client is told.
+    raised = error.__cause__ if isinstance(error, InternalError) else error
+    usage.fail(
+        usage.refusal or why.true_reason or why.reason,
+        why.data.get("errors", ()) if isinstance(why, _NAMING) else (),
+        raised=raised if isinstance(why, InternalError) else None,
+    )
+    usage.error = _without_frames(why)
 
 
 def error_of(exchange: Exchange, error: BaseException) -> MCPError:
@@ -197,6 +215,7 @@ class Noted(NamedTuple):
     revision: str
     request_id: object
     trace_id: str
+    session: str
     address: Mapping[str, Any]
     usage: Usage
     ms: float
@@ -220,6 +239,7 @@ def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
         exchange.revision,
         exchange.request_id,
         trace_id(params) if "_meta" in params else "",
+        "" if exchange.session is None else exchange.session.key,
         _address_parts(meta),
         usage,
         ms,
@@ -257,6 +277,7 @@ def _describe(noted: Noted) -> Line:
         kind=noted.kind,
         outcome=usage.outcome,
         reason=usage.reason,
+        detail=_detail(noted),
         **caller(noted.principal),
         client_name=noted.client_name,
         transport=noted.transport,
@@ -274,6 +295,7 @@ def _describe(noted: Noted) -> Line:
         queries=noted.queries,
         request_id=chosen(noted.request_id),
         trace_id=noted.trace_id,
+        session=session_mark(noted.session),
         address=address_in(noted.address),
     )
 
@@ -284,12 +306,43 @@ def _describe_request(at: float, values: dict[str, Any], principal: Principal, a
 
 def _argument_names(noted: Noted) -> list[str]:
     """The names that the tool or prompt declares. A client may write anything into another name."""
-    known: Iterable[str] = noted.usage.declared
-    if noted.method == "tools/call" and (tool := noted.site.tools.get(noted.target)) is not None:
-        known = tool.argument_names
-    elif noted.method == "prompts/get" and (prompt := noted.site.prompts.get(noted.target)) is not None:
-        known = [argument.name for argument in prompt.arguments]
+    known = _declared(noted)
     return list(dict.fromkeys(name if name in known else LEFT_OUT for name in noted.names))[:_MAX_NAMES]
+
+
+def _declared(noted: Noted) -> Collection[str]:
+    if noted.method == "tools/call" and (tool := noted.site.tools.get(noted.target)) is not None:
+        names: Collection[str] = tool.argument_names
+        return names
+    if noted.method == "prompts/get" and (prompt := noted.site.prompts.get(noted.target)) is not None:
+        return [argument.name for argument in prompt.arguments]
+    return noted.usage.declared
+
+
+def _detail(noted: Noted) -> str:
+    """The names of what was wrong, or of the exception that was raised: declared names, and never a value."""
+    usage = noted.usage
+    if usage.raised:
+        return chosen(usage.raised)
+    if not usage.wrong or usage.reason not in _NAMED_REASONS:
+        return ""
+    fields = _field_names(usage.model)
+    known = {*_PARAMS, *fields} if noted.method == "resources/read" else {*_PARAMS, *_declared(noted)}
+    return ", ".join(dict.fromkeys(_name_of(place, known, fields) for place in usage.wrong))
+
+
+def _name_of(place: str, known: Collection[str], fields: Collection[str]) -> str:
+    """What is known of a place: ``values.distance`` of ``values.distance``, ``filter.origin`` of
+    ``filter.any.0.origin__in``, and ``*`` where the client chose even the first part."""
+    name, *inner = place.removeprefix("arguments.").split(".")
+    name = next((one for one in (name, name.partition("__")[0]) if one in known), LEFT_OUT)
+    field = next((one for part in inner if (one := part.partition("__")[0]) in fields), "")
+    return f"{name}.{field}" if field else name
+
+
+def _field_names(label: str) -> Collection[str]:
+    """The names of the fields of a model that the server has found, as ``app_label.model_name``."""
+    return {field.name for field in apps.get_model(label)._meta.get_fields()} if label else ()
 
 
 def _uris(site: Site, wanted: Iterable[str]) -> list[str]:

@@ -256,6 +256,7 @@ def _in_a_call(
         except (ToolError, InvalidQuery, StaleView, NotApproved, NotWaiting) as error:
             # As in a call, a refusal is a result, and no failure of the server.
             refusals.append(error)
+            exchange.usage.fail(error.reason, getattr(error, "errors", ()))
             return {"isError": True}
         return {}
 

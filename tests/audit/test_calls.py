@@ -259,11 +259,12 @@ def test_a_change_names_its_model_its_rows_and_no_values(users: Users, rows: Row
     agent.refused("update_record", model="flights.flight", id=str(flight.pk), values={"distance": -1})
     agent.confirmed("create_record", model="flights.airline", values={"carrier": "ZZ", "name": "Zed"})
 
-    update = {"name": "update_record", "model": "flights.flight", "keys": "", "outcome": "done", "values": ""}
+    shown = {"name": "update_record", "model": "flights.flight", "keys": "", "outcome": "previewed", "values": ""}
     # A key that is a text may say whose the row is.
-    create = {"name": "create_record", "model": "flights.airline", "keys": "", "outcome": "done", "values": ""}
-    assert rows(*update) == [
-        update, {**update, "keys": f" {flight.pk} "}, {**update, "outcome": "failed"}, create, create,
+    create = {"name": "create_record", "model": "flights.airline", "keys": "", "outcome": "previewed", "values": ""}
+    assert rows(*shown) == [
+        shown, {**shown, "keys": f" {flight.pk} ", "outcome": "done"}, {**shown, "outcome": "failed"},
+        create, {**create, "outcome": "done"},
     ]  # fmt: skip
     assert rows("arguments")[1] == {"arguments": '["model","id","values","confirm"]'}
 
@@ -409,7 +410,7 @@ def test_the_line_of_a_call_whose_client_has_left_says_whether_it_was_done(
     peer.loop.run(call.disconnect("http.disconnect"))
     left.set()
 
-    previews = [{"name": name, "outcome": "done"}] if kind == "write" else []
+    previews = [{"name": name, "outcome": "previewed"}] if kind == "write" else []
     expected = [*previews, {"name": name, "outcome": "done" if is_committed else "cancelled"}]
     wait_for(lambda: rows("name", "outcome") == expected, "the line")
     assert Tag.objects.filter(name="made").exists() is is_committed

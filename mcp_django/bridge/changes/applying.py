@@ -33,7 +33,7 @@ from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
 from mcp_django.exchange.scopes import WRITE, of_model, of_tool
-from mcp_django.models import Change, Tool
+from mcp_django.models import Call, Change, Tool
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 from mcp_django.types import JSON
@@ -58,6 +58,14 @@ _NOTHING: JSON = {"type": "object", "properties": {}}
 _SAID: Mapping[Level, str] = {
     Level.ASK: "The user is asked before it is made.",
     Level.APPROVE: "Other people than the user must approve it before it is made.",
+}
+#: What became of a change, as its agent is told → as the trail calls the call. Others are done.
+_OUTCOMES: Mapping[str, Call.Outcome] = {
+    "pending": Call.Outcome.WAITING,
+    State.WRITING: Call.Outcome.UNKNOWN,
+    "unknown": Call.Outcome.UNKNOWN,
+    State.FAILED: Call.Outcome.FAILED,
+    **dict.fromkeys([State.REJECTED, State.WITHDRAWN, State.EXPIRED], Call.Outcome.REFUSED),
 }
 _MORE = "It needs more consent by now than was given. Nothing was changed. Call again without confirm."
 
@@ -93,6 +101,7 @@ def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str
     notes = [*shown.pop("notes", []), *([how] if how else [])]
     if said := _SAID.get(proposed.needs.level):
         notes.append(said)
+    exchange.usage.outcome = Call.Outcome.PREVIEWED.value
     return {"status": "preview", **shown, "confirm": token, "notes": notes}
 
 
@@ -101,6 +110,16 @@ def preview(exchange: Exchange, tool: ChangingTool, arguments: JSON, *, how: str
 
 def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
     """Make a change that was previewed, once. A repeated call gets the answer of the first one."""
+    answer = _changed(exchange, tool, arguments)
+    outcome = _OUTCOMES.get(str(answer.get("status")))
+    if outcome is not None:
+        exchange.usage.outcome = outcome.value
+        if outcome in (Call.Outcome.FAILED, Call.Outcome.REFUSED):
+            exchange.usage.fail(f"CHANGE_{answer['status'].upper()}")
+    return answer
+
+
+def _changed(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
     known = _confirmed(exchange, tool, arguments)
     if known is not None and not may_go_on(known):
         return _repeated(exchange, known)
@@ -147,7 +166,8 @@ def change(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
     # Another call with the same token was faster.
     known = _confirmed(exchange, tool, arguments)
     if known is None:
-        raise ToolError("Another call with this token failed at the same time. Nothing was changed. Call again.")
+        text = "Another call with this token failed at the same time. Nothing was changed. Call again."
+        raise ToolError(text, reason="ROWS_BUSY")
     return _repeated(exchange, known)
 
 
@@ -194,7 +214,7 @@ def _agreed(exchange: Exchange, known: Change, proposed: Proposed) -> Proposed:
     """The change, if what it needs by now was given. Raises ToolError and NotApproved."""
     needs, level = proposed.needs, approvals.level_of(known)
     if needs.level > level:
-        raise ToolError(_MORE)
+        raise ToolError(_MORE, reason="NOT_APPROVED")
     if level is Level.APPROVE:
         approvals.check(exchange, known, proposed, shown_as(known, proposed))
     return proposed
@@ -247,7 +267,7 @@ def _is_agreed(exchange: Exchange, proposed: Proposed, lines: Sequence[Line], re
     except MissingCapability:
         return False
     if not answer.accepted:
-        raise ToolError("The user did not agree. Nothing was changed.")
+        raise ToolError("The user did not agree. Nothing was changed.", reason="USER_DECLINED")
     return True
 
 
@@ -272,10 +292,11 @@ def _check_can_wait(
     is_asked = needs.level is Level.ASK
     who = "The user must agree. That cannot be asked here, and" if is_asked else "Other people must approve this, and"
     if url_of(exchange.request) is None or not can_own(exchange.principal):
-        raise ToolError(f"{who} the page of the admin for it is not served to this user. Nothing was changed.")
+        text = f"{who} the page of the admin for it is not served to this user. Nothing was changed."
+        raise ToolError(text, reason="NO_APPROVER")
     change_rows.check_number(exchange, url_of(exchange.request))
     if len(encode(arguments)) > _MAX_KEPT_BYTES:
-        raise ToolError(f"{who} this is too large to wait. Nothing was changed.")
+        raise ToolError(f"{who} this is too large to wait. Nothing was changed.", reason="LIMIT_EXCEEDED")
     if not is_asked:
         approvals.check_candidates(exchange, planned, proposed)
         if needs.expires is not None:

@@ -57,6 +57,8 @@ Verdict = Decision.Verdict
 class NotApproved(Exception):
     """There are not enough votes that count."""
 
+    reason = "NOT_APPROVED"
+
 
 # What is stored of it.
 
@@ -209,11 +211,13 @@ def rights_of(request: MCPRequest, user: Any, site: Site) -> Rights:
 def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> None:
     """Raises ToolError where nobody could approve the change."""
     if not can_own(exchange.principal) or exchange.principal.user.pk is None:
-        raise ToolError("Other people must approve this, and a caller without a user cannot propose it.")
+        text = "Other people must approve this, and a caller without a user cannot propose it."
+        raise ToolError(text, reason="NO_APPROVER")
     if any(one.model == OTHERS for one in proposed.effects):
         raise ToolError(
             "Other people must approve this, and more goes with it than you may see, which nobody could approve "
-            "unseen. Nothing was changed. Let a person do it in the admin."
+            "unseen. Nothing was changed. Let a person do it in the admin.",
+            reason="NO_APPROVER",
         )
     needed = proposed.needs.count
     found = len(approvers(exchange, change, proposed, needed))
@@ -221,7 +225,8 @@ def check_candidates(exchange: Exchange, change: Change, proposed: Proposed) -> 
         few = f"only {found} of the {needed} people that it takes can" if found else "nobody can"
         raise ToolError(
             f"Other people must approve this, and {few}: it takes {who(change)}. Nothing was changed. Tell the user to "
-            "ask an administrator."
+            "ask an administrator.",
+            reason="NO_APPROVER",
         )
 
 

@@ -62,6 +62,8 @@ _AT_ONCE = 1_000
 class NotWaiting(Exception):
     """The change does not wait for anybody any more."""
 
+    reason = "NOT_WAITING"
+
 
 class Overtaken(Exception):
     """Another run has claimed the change: this one must write nothing."""

@@ -43,7 +43,7 @@ class Confirmation:
     def check(self, state: Any, changed: str) -> None:
         """Raises ToolError with the sentence ``changed`` if the rows are not as they were shown."""
         if not self.holds(state):
-            raise refused(f"{changed} {self._again}")
+            raise refused(f"{changed} {self._again}", "ROWS_CHANGED")
 
     def holds(self, state: Any) -> bool:
         """Whether the rows are as they were shown."""
@@ -78,12 +78,12 @@ def read(exchange: Exchange, what: Any, token: str, *, again: str) -> Confirmati
     if not is_whole or not any(constant_time_compare(call, code) for code in known):
         raise refused(f"This is no token for this call. {again}")
     if int.from_bytes(head[:_DATE], "big") < time.time():
-        raise refused(f"This token has expired. {again}")
+        raise refused(f"This token has expired. {again}", "CONFIRM_EXPIRED")
     return Confirmation(nonce, rows, again)
 
 
-def refused(message: str) -> ToolError:
-    return ToolError("Nothing was changed.", [field_error("confirm", message)])
+def refused(message: str, reason: str = "CONFIRM_INVALID") -> ToolError:
+    return ToolError("Nothing was changed.", [field_error("confirm", message)], reason=reason)
 
 
 def _binding(exchange: Exchange, what: Any, rows: bytes) -> str:

@@ -46,6 +46,8 @@ _MOST_NAMED = 10
 class StaleView(Exception):
     """The rows are not as the page has shown them."""
 
+    reason = "ROWS_CHANGED"
+
 
 class Run:
     """The run that has claimed a change."""
@@ -188,4 +190,5 @@ def _lock(model: Any, alias: str, keys: Sequence[str], *, waits: bool) -> None:
     held = set(rows.select_for_update(skip_locked=skips).values_list("pk", flat=True))
     if skips and (busy := [str(key) for key in rows.values_list("pk", flat=True) if key not in held]):
         named = ", ".join(busy[:_MOST_NAMED])
-        raise ToolError(f"Somebody is changing {len(busy):,} of these rows: {named}. Nothing was changed. Try again.")
+        text = f"Somebody is changing {len(busy):,} of these rows: {named}. Nothing was changed. Try again."
+        raise ToolError(text, reason="ROWS_BUSY")

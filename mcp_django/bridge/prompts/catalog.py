@@ -20,7 +20,7 @@ from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.exchange.scopes import READ
-from mcp_django.protocol.errors import InternalError, InvalidParams, PromptRefused
+from mcp_django.protocol.errors import InternalError, InvalidPrompt, PromptRefused
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class AvailablePrompt:
         """The GetPromptResult. Raises MCPError."""
         refused = f"Invalid arguments for the prompt {self.prompt.name}."
         if errors := self.prompt.errors(arguments):
-            raise InvalidParams(refused, errors)
+            raise InvalidPrompt(refused, errors)
         get_messages = partial(self.prompt.get_messages, exchange, arguments)
         return finishing(partial(self._described, exchange, refused), get_messages)
 
@@ -67,9 +67,9 @@ class AvailablePrompt:
             messages = run()
         except InvalidArguments as error:
             prefixed = [{**entry, "field": f"arguments.{entry['field']}"} for entry in error.errors]
-            raise InvalidParams(refused, prefixed) from None  # type: ignore[arg-type]
+            raise InvalidPrompt(refused, prefixed, error.reason) from None  # type: ignore[arg-type]
         except ToolError as error:
-            raise PromptRefused(error.message, error.errors) from None
+            raise PromptRefused(error) from None
         except MCPError:
             raise
         except (Exception, SystemExit) as error:

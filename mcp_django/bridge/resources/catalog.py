@@ -175,7 +175,7 @@ def _explained(exchange: Exchange, uri: str, run: Callable[[], JSON | None]) -> 
     try:
         return run()
     except ToolError as error:
-        raise ResourceRefused(error.message) from None
+        raise ResourceRefused(error) from None
     except MCPError:
         raise
     except Exception as error:
@@ -203,6 +203,7 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
     if target.kind == "record":
         record = rows.get(model, target.key)
         if record is None:
+            usage.refusal = "NO_RECORD"
             return None
         usage.read(model.label, 1)
         return function.contents(uri, MIME_TYPE, record.values)
@@ -212,6 +213,7 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
             usage.read(model.label, len(found["rows"]))
             return function.contents(uri, MIME_TYPE, found)
     except InvalidQuery as error:
+        usage.refusal = error.reason
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 
 

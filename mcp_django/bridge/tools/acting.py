@@ -39,6 +39,7 @@ from mcp_django.core.db.rolling_back import written_databases
 from mcp_django.core.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError
 from mcp_django.exchange.passing_session import passing_session
+from mcp_django.models import Call
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -199,6 +200,7 @@ class ActingTool(BaseTool):
 
     def _form(self, exchange: Exchange, shown: FormShown) -> JSON:
         """A page of the action, with the token for the answer to it."""
+        exchange.usage.outcome = Call.Outcome.PREVIEWED.value
         proposed, description = shown.proposed, shown.description
         if not self.annotations.read_only:
             bound, state = proposed.arguments, proposed.state_with(description)
@@ -226,7 +228,7 @@ class ActingTool(BaseTool):
         start = self.start(request, proposed.chosen)
         rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
         if start is None or rights is None:
-            raise ToolError("You may not do this. Nothing was changed.")
+            raise ToolError("You may not do this. Nothing was changed.", reason="NO_PERMISSION")
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
         message, chosen = f"{self.get_title()}: {by}", proposed.chosen
@@ -269,7 +271,7 @@ class ActingTool(BaseTool):
             if isinstance(error, IntegrityError | DataError):
                 logger.warning("The database refused the action %s", self.name, exc_info=True)
             [detail] = _without_texts(texts, [_detail_of(error)])
-            raise ToolError(f"{detail} Nothing was changed.") from None
+            raise ToolError(f"{detail} Nothing was changed.", reason=_reason_of(error)) from None
         except RuntimeError as error:
             if not is_nested_durable(error):
                 raise
@@ -302,6 +304,13 @@ class ActingTool(BaseTool):
 
 def _without_texts(texts: RowTexts | None, lines: list[str]) -> list[str]:
     return lines if texts is None else texts.named(lines)
+
+
+def _reason_of(error: Exception) -> str:
+    """What the audit trail calls the refusal; empty for what the action itself has against it."""
+    if isinstance(error, IntegrityError | DataError):
+        return "DATABASE_REFUSED"
+    return "NO_PERMISSION" if isinstance(error, PermissionDenied) else ""
 
 
 def _detail_of(error: Exception) -> str:

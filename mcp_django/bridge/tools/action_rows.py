@@ -83,7 +83,8 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
     if wrong:
         errors = _unknown(model_mcp, rights, {index: ids[index] for index in sorted(wrong)[:_MAX_UNKNOWN]})
         limits = [] if rights is None else rules.of_model(rights)
-        raise ToolError(" ".join(["Some ids do not exist. Nothing was changed.", *limits]), errors)
+        text = " ".join(["Some ids do not exist. Nothing was changed.", *limits])
+        raise ToolError(text, errors, reason="NO_RECORD")
     return ChosenRows(_each_once(queryset, found), list(keys))
 
 
@@ -109,7 +110,7 @@ def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, 
     """The visible rows that meet the filter, from the database that is written to. Raises ToolError and TooSlow."""
     rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
     if rights is None:
-        raise ToolError("You may not do this. Nothing was changed.")
+        raise ToolError("You may not do this. Nothing was changed.", reason="NO_PERMISSION")
     notes: list[str] = []
     keys = keys_of_filter(rights, conditions, MAX_ACTION_IDS, notes)
     queryset = admin.get_queryset(request)

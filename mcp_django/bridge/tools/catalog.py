@@ -228,6 +228,7 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
     except (ToolError, TooSlow) as error:
         if exchange.usage.is_done:
             return _without_result(exchange, error.message)
+        exchange.usage.fail(error.reason, error.errors)
         return error_result(error.message, error.errors)
     except MCPError:
         raise
@@ -238,6 +239,7 @@ def _run_or_explain(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON])
         logger.exception("The tool %s failed", tool.name)
         if exchange.usage.is_done:
             return _without_result(exchange, "What follows the work has failed; the server's log has the details.")
+        exchange.usage.fail("TOOL_ERROR", raised=error)
         return error_result(f"{tool.name} failed. {tool.on_failure}")
 
 

@@ -214,7 +214,8 @@ class FunctionTool(BaseTool):
 
     def _check_can_ask(self) -> None:
         if why := self.why_not_asked():
-            raise ToolError(f"People must agree to this tool, and cannot: {why} Nothing was done.")
+            text = f"People must agree to this tool, and cannot: {why} Nothing was done."
+            raise ToolError(text, reason="NO_APPROVER")
 
     def why_not_asked(self) -> str:
         """Why people cannot be asked about its calls; empty where they can."""
@@ -236,7 +237,7 @@ class FunctionTool(BaseTool):
         try:
             values = self._values(exchange, arguments)
         except InvalidArguments as error:
-            raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+            raise ToolError(f"Invalid arguments for {self.name}.", error.errors, reason=error.reason) from None
         note_arguments(exchange.usage, self.audited, arguments)
         if isinstance(self._returns, Returns):
             self._returns.check(exchange)

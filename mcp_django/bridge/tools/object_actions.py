@@ -107,9 +107,10 @@ class ObjectActionTool(ActingTool):
             chosen = of_ids(self.model_mcp, self._admin, request, [arguments["id"]])
         except ToolError as error:
             wrong: list[FieldError] = [{**one, "field": "id"} for one in error.errors]
-            raise ToolError(error.message, wrong) from None
+            raise ToolError(error.message, wrong, reason=error.reason) from None
         if self.start(request, chosen) is None:
-            raise ToolError("The admin does not offer this action for this row. Nothing was changed.")
+            text = "The admin does not offer this action for this row. Nothing was changed."
+            raise ToolError(text, reason="NO_PERMISSION")
         return ProposedAction(self, exchange, chosen, {"id": key}, arguments.get("pages", []))
 
     def start(self, request: MCPRequest, chosen: ChosenRows) -> PageStart | None:

@@ -159,8 +159,8 @@ class QueryTool(BaseTool):
         rights = self._rights(exchange.request)
         mistakes.errors += map(partial(self.explained, rights), self._input.errors(arguments))
         with only_reading(exchange.request), splitting.explained(rights, arguments), mistakes:
+            self._note(exchange, rights, arguments, filter_too=not mistakes.errors)
             if not mistakes.errors:
-                self._note(exchange, rights, arguments)
                 return self.answer(exchange, rights, arguments)
             self._check_rest(rights, arguments, {error["field"].partition(".")[0] for error in mistakes.errors})
         raise ToolError(f"Invalid arguments for {self.name}.", mistakes.errors[:MAX_MISTAKES])
@@ -169,12 +169,12 @@ class QueryTool(BaseTool):
         """An error of the arguments, with what can be done instead."""
         return error
 
-    def _note(self, exchange: Exchange, rights: Rights, arguments: JSON) -> None:
-        """Note for the audit trail what the call is about."""
+    def _note(self, exchange: Exchange, rights: Rights, arguments: JSON, *, filter_too: bool) -> None:
+        """Note for the audit trail what the call is about, with the values of its filter where that is valid."""
         model = rights.of_label(str(arguments.get("model", "")).lower())
         if model is not None:
             exchange.usage.model = model.label
-            if "filter" in arguments:
+            if filter_too and "filter" in arguments:
                 note_filter(exchange.usage, model, arguments["filter"])
 
     def _check_rest(self, rights: Rights, arguments: JSON, wrong: Collection[str]) -> None:
@@ -322,6 +322,6 @@ class GetRecord(QueryTool):
         if record is None:
             message = no_record(model, arguments["id"])
             why = " ".join(["There is no such record.", *rules.of_model(model)])
-            raise ToolError(why, [field_error("id", message, arguments["id"])])
+            raise ToolError(why, [field_error("id", message, arguments["id"])], reason="NO_RECORD")
         exchange.usage.read(model.label, 1)
         return record_result(model, arguments["id"], record, arguments.get("fields"))

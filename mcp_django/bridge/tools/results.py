@@ -90,7 +90,8 @@ def checked(result: JSON, *, is_done: bool) -> JSON:
 
 def too_large(limit: int, *, is_done: bool = False) -> ToolError:
     """The error for a result that has more than ``limit`` bytes."""
-    return ToolError(f"The result is larger than {limit} bytes.{'' if is_done else ' Ask for less.'}")
+    text = f"The result is larger than {limit} bytes.{'' if is_done else ' Ask for less.'}"
+    return ToolError(text, reason="LIMIT_EXCEEDED")
 
 
 def done_result(why: str) -> JSON:

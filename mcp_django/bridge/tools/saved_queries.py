@@ -232,7 +232,7 @@ class SavedQuery(BaseTool):
         names = {dotted(one.place): one.name for one in self.parameters}
         errors = [{**one, "field": names.get(one["field"], one["field"])} for one in error.errors]
         message = error.message.replace(self.tool_name, self.name)
-        return ToolError(message, errors)  # type: ignore[arg-type]
+        return ToolError(message, errors, reason=error.reason)  # type: ignore[arg-type]
 
 
 def dotted(place: Sequence[str | int]) -> str:

@@ -98,7 +98,7 @@ class StoredUpload(UploadedFile):  # type: ignore[type-arg]
                 raise FileNotFoundError(self.upload.name)
         except FileNotFoundError:
             copy.close()
-            raise ToolError(f"The file of {self.uri} is gone. Upload it again.") from None
+            raise ToolError(f"The file of {self.uri} is gone. Upload it again.", reason="NO_UPLOAD") from None
         except BaseException:
             copy.close()
             raise

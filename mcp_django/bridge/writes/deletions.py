@@ -71,7 +71,8 @@ class Deletion(Proposed):
         if found is None:
             raise ToolError(
                 f"More than {_MAX_CASCADE:,} records depend on these. Nothing was changed. Name fewer, or let a person "
-                "delete them in the admin."
+                "delete them in the admin.",
+                reason="LIMIT_EXCEEDED",
             )
         rows = [[one for one in some if one not in self.before] for some in found]
         self._deleted, self._unlinked, self._protecting = rows
@@ -209,10 +210,12 @@ class Deletion(Proposed):
             if "perms_lacking" not in context or pages.model_of(response, self._admin) is not None:
                 raise Refused(response, asked)
         if context["perms_lacking"]:
-            raise ToolError(f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed.")
+            text = f"You may not delete all of these: {self._in_words(self._deleted)}. Nothing was changed."
+            raise ToolError(text, reason="NO_PERMISSION")
         if self._protecting or (is_next and context["protected"]):
             held_by = self._in_words(self._protecting) or "other records"
-            raise ToolError(f"These records would have to be deleted first: {held_by}. Nothing was changed.")
+            text = f"These records would have to be deleted first: {held_by}. Nothing was changed."
+            raise ToolError(text, reason="PROTECTED")
 
     def _send(self, run: ViewRun) -> MCPRequest:
         asked = pages.request_for(self._admin, self.request, "POST", *self._page)

@@ -222,7 +222,7 @@ def refusals(rights: ModelRights, keys: Iterable[Any]) -> Iterator[None]:
     try:
         yield
     except PermissionDenied:
-        raise ToolError(FORBIDDEN) from None
+        raise ToolError(FORBIDDEN, reason="NO_PERMISSION") from None
     except ValidationError as error:
         raise ToolError(
             "Saving it is refused. Nothing was changed.", list(_errors_of_saving(error, rights, keys))

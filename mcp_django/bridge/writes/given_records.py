@@ -56,7 +56,7 @@ def rows_of_ids(model: ModelRights, ids: Sequence[str], most: int) -> list[model
     errors = [field_error("ids", no_record(model, key), key) for key in unique if str(key) not in found]
     if errors:
         why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
-        raise ToolError(why, errors[:MAX_MISTAKES])
+        raise ToolError(why, errors[:MAX_MISTAKES], reason="NO_RECORD")
     return [found[key] for key in sorted(found)]
 
 
@@ -64,7 +64,7 @@ def rows_of_filter(model: ModelRights, conditions: JSON, notes: list[str]) -> li
     """The visible rows that meet a filter, in the order of their keys. Raises ToolError and TooSlow."""
     keys = keys_of_filter(model, conditions, most_rows(), notes)
     if not keys:
-        raise ToolError(" ".join(["No row matches the filter. Nothing was changed.", *notes]))
+        raise ToolError(" ".join(["No row matches the filter. Nothing was changed.", *notes]), reason="NO_RECORD")
     found = {row.pk: row for row in model.rows().filter(has_key_in(model.model, keys))}
     return [found[key] for key in keys if key in found]
 

@@ -63,7 +63,7 @@ def open_and_read(row: GivenRow) -> Opened:
     """Open the page and read what is given for it. Raises InvalidQuery and ToolError."""
     page, main, inlines = open_form(row.rights, row.key)
     if row.key is not None and "update" in page.refused:
-        raise ToolError(form_errors.FORBIDDEN)
+        raise ToolError(form_errors.FORBIDDEN, reason="NO_PERMISSION")
     given = filling.read(main, inlines, row.values, row.rows)
     filled = list(fill_slugs(main, given)) if row.key is None else []
     opened = Opened(page, main, inlines, given, filled=filled)

@@ -376,7 +376,7 @@ def row_of(model: ModelRights, key: Any) -> tuple[ModelRights, Any]:
     keys = [] if found is None else list(found[1].values_list("pk", flat=True)[:1])
     if found is None or not keys:
         why = " ".join(["There is no such record. Nothing was changed.", *rules.of_model(model)])
-        raise ToolError(why, [field_error("id", no_record(model, key), key)])
+        raise ToolError(why, [field_error("id", no_record(model, key), key)], reason="NO_RECORD")
     return found[0], keys[0]
 
 

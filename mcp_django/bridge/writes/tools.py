@@ -135,7 +135,7 @@ class WriteTool(BaseTool):
     def _refusal(self, exchange: Exchange, arguments: JSON, error: Exception) -> ToolError | None:
         """What the agent can be told of an error of the data; None if it is of another kind."""
         if isinstance(error, IntegrityError | DataError) and not is_fault_of_value(error):
-            return ToolError(f"{refused_by_database(error)} Nothing was changed.")
+            return ToolError(f"{refused_by_database(error)} Nothing was changed.", reason="DATABASE_REFUSED")
         if not is_fault_of_value(error):
             return None
         model = Rights(self.site, exchange.request, from_primary=True).of_label(str(arguments.get("model", "")).lower())
@@ -360,6 +360,7 @@ class GetChange(_Reading):
             raise ToolError(
                 "There is no such change.",
                 [field_error("change", "is not the number of a change of yours.", arguments["change"])],
+                reason="NO_RECORD",
             )
         return outcomes.answer_of(exchange, found)
 

@@ -156,7 +156,7 @@ def propose(exchange: Exchange, arguments: JSON) -> ProposedUndo:
     parts = inverse.parts()
     if not parts:
         why = "; ".join(dict.fromkeys(one["why"] for one in inverse.skipped)) or "nothing of it is left"
-        raise ToolError(f"There is nothing to undo: {why}. Nothing was changed.")
+        raise ToolError(f"There is nothing to undo: {why}. Nothing was changed.", reason="CANNOT_UNDO")
     if len({one.using for one in parts}) > 1:
         raise ToolError("The records are in several databases. Undo one change at a time. Nothing was changed.")
     levels = map(_needed, changes)
@@ -188,9 +188,11 @@ def _changes(exchange: Exchange, arguments: JSON) -> tuple[list[Change], list[st
         found = made.filter(pk=arguments["change"]).first()
         if found is None:
             text = "is not the number of a change that you made here"
-            raise ToolError("Nothing was changed.", [field_error("change", text, arguments["change"])])
+            wrong = [field_error("change", text, arguments["change"])]
+            raise ToolError("Nothing was changed.", wrong, reason="NO_RECORD")
         if not can_be_undone(found):
-            raise ToolError(f"This change cannot be undone: {why_not_undone(found)}. Nothing was changed.")
+            text = f"This change cannot be undone: {why_not_undone(found)}. Nothing was changed."
+            raise ToolError(text, reason="CANNOT_UNDO")
         return [found], []
     if arguments.get(LINEAGE):
         made = made.filter(line=arguments[LINEAGE])
@@ -212,7 +214,8 @@ def _since(made: Any, since: str) -> tuple[list[Change], list[str]]:
     notes = [f"{one.pk} ({one}) is not undone: {why_not_undone(one)}." for one in left[:_NAMED]]
     found = [one for one in found if can_be_undone(one)]
     if not found:
-        raise ToolError(" ".join(["No change since can be undone. Nothing was changed.", *notes]))
+        text = " ".join(["No change since can be undone. Nothing was changed.", *notes])
+        raise ToolError(text, reason="CANNOT_UNDO")
     return found, notes
 
 

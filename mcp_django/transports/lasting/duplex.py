@@ -44,6 +44,7 @@ class DuplexSession:
     listener: Listener
     attachment: Attachment
     log_level: str = DEFAULT_LOG_LEVEL
+    key: str = ""
 
     def set_log_level(self, level: str) -> None:
         self.log_level = level

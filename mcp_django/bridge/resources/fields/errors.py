@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class InvalidQuery(Exception):
     """A query that is not valid. Its errors say what is wrong and what is allowed."""
 
+    #: As that of ToolError.
+    reason = "INVALID_ARGUMENTS"
+
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(error["message"] for error in errors))
         self.errors = list(errors)
