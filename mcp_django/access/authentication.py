@@ -16,7 +16,7 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured
 from django.http import parse_cookie
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -24,6 +24,7 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
+from mcp_django.access.refused_tokens import UNKNOWN, TokenRefused, admits, unauthenticated
 from mcp_django.access.throttling import failures
 from mcp_django.access.throttling.failures import KnownCallers, known_callers
 from mcp_django.conf import OAUTH_APP, Conf, get_conf, kept_with_settings
@@ -33,8 +34,7 @@ from mcp_django.core.memory import Memory
 from mcp_django.core.running.workers import ADDRESS, count_as
 from mcp_django.core.secret import Secret
 from mcp_django.exchange import scopes
-from mcp_django.exchange.addresses import client_address, is_within
-from mcp_django.exchange.audience import resource_of
+from mcp_django.exchange.addresses import client_address
 from mcp_django.exchange.principals import WITHHELD, Lent, Principal, Source
 from mcp_django.exchange.requests import AUTHORIZATION, MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 CHALLENGE = 'Bearer realm="mcp"'
 #: Prefix of the names under which the users of grants are remembered. The hash of a token has no colon.
 _GRANT = "grant:"
-_UNKNOWN = "The token is unknown, expired or revoked."
 OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
 
 
@@ -58,7 +57,7 @@ class TokenAuthentication(BaseAuthentication):
     """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1).
 
     Gives the user and the AccessToken, or None for another scheme. Raises AuthenticationFailed for a token that is
-    unknown, expired or revoked.
+    unknown, expired or revoked, and tells the holder of one that has ended when that was.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
@@ -69,7 +68,7 @@ class TokenAuthentication(BaseAuthentication):
         fresh = getattr(request, "mcp_fresh", False)
         principal = principals.find_hash(digest, asked, fresh=fresh) if digest else None
         if principal is None:
-            raise AuthenticationFailed(_UNKNOWN)
+            raise TokenRefused(find_token(digest), asked)
         return principal.user, principal.auth
 
     def authenticate_header(self, request: Request) -> str:
@@ -176,10 +175,8 @@ class PrincipalCache:
         self._known.keep(name, principal, generation, expires_at)
 
     def _load(self, digest: str) -> Principal | None:
-        from mcp_django.models import AccessToken
-
-        found = _token_by_hash(get_user_model()).fetch(AccessToken.objects.db, digest)
-        return _principal_of(found[0]) if found and found[0].is_valid() else None
+        token = find_token(digest)
+        return _principal_of(token) if token is not None and token.is_valid() else None
 
     def _by_hashes(self, names: list[str]) -> dict[str, Principal]:
         """The principals of the tokens that let their users in, by their hashes."""
@@ -225,6 +222,14 @@ class PrincipalCache:
         return Principal(user, frozenset()) if user is not None and user.is_active else None
 
 
+def find_token(digest: str) -> AccessToken | None:
+    """The token of this hash with its user, whether or not it lets its user in. None for an empty hash."""
+    from mcp_django.models import AccessToken
+
+    found = _token_by_hash(get_user_model()).fetch(AccessToken.objects.db, digest) if digest else []
+    return found[0] if found else None
+
+
 @lru_cache(maxsize=8)
 def _token_by_hash(user_model: type[Model]) -> PreparedQuery:
     """The query for a token with its user."""
@@ -241,24 +246,6 @@ def _tokens_by_hash(user_model: type[Model]) -> PreparedList:
 
     tokens = AccessToken.objects.select_related("user").order_by()
     return PreparedList(lambda digests: tokens.filter(hash__in=digests), AccessToken._meta.get_field("hash"))
-
-
-def admits(addresses: Collection[str], resource: str, request: MCPRequest | None) -> bool:
-    """Whether a token that is bound to these addresses and to this resource may be used by the request.
-
-    Every way to a principal asks here. Without addresses it may come from anywhere, and without a resource it may go to
-    every endpoint.
-    """
-    if addresses and (request is None or not is_within(client_address(request), addresses)):
-        return False
-    return not resource or (request is not None and _goes_to(resource, request))
-
-
-def _goes_to(resource: str, request: MCPRequest) -> bool:
-    try:
-        return resource == resource_of(request)
-    except DisallowedHost:
-        return False
 
 
 def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
@@ -285,7 +272,7 @@ def admitted(found: Principal, opened: Principal, request: MCPRequest) -> Princi
     has_grant = opened.grant_id is not None
     principal = _by_grant(opened, found, request) if has_grant else _admitted(found, request)
     if principal is None:
-        raise Unauthenticated(_UNKNOWN, CHALLENGE)
+        raise Unauthenticated(UNKNOWN, CHALLENGE)
     return principal if has_grant else _renewed(opened, principal)
 
 
@@ -379,7 +366,7 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
         principal = _authenticate(request, fresh=fresh)
     except Unauthenticated as error:
         known_callers.forget(digest)
-        if error.has_failed and digest and _may_hold(request) and not _is_of_client(digest):
+        if error.has_failed and digest and _may_hold(request) and not _is_of_client(error.token, digest):
             failures.note(request)
         raise
     seen = known_callers.get(digest)
@@ -388,14 +375,15 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     return principal
 
 
-def _is_of_client(digest: str) -> bool:
+def _is_of_client(token: AccessToken | None, digest: str) -> bool:
     """Whether we gave the token to an OAuth client: then it has expired, and nobody has guessed it.
 
     All users of a hosted client share its addresses, and the tokens of some of them expire in every minute.
     """
-    from mcp_django.models import AccessToken
-
-    return AccessToken.objects.filter(hash=digest, grant__isnull=False).exists()
+    if token is None and get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
+        # A class of the project has refused it, and does not say which it is.
+        token = find_token(digest)
+    return token is not None and token.grant_id is not None
 
 
 def queue_key(request: MCPRequest) -> str | None:
@@ -496,8 +484,7 @@ def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
         try:
             found = authenticator.authenticate(wrapped)
         except AuthenticationFailed as error:
-            challenge = authenticator.authenticate_header(wrapped) or CHALLENGE
-            raise Unauthenticated(str(error.detail), f'{challenge}, error="invalid_token"') from None
+            raise unauthenticated(error, authenticator.authenticate_header(wrapped) or CHALLENGE) from None
         except APIException as error:
             raise Forbidden(str(error.detail)) from None
         if found is not None:
@@ -544,7 +531,7 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
     if principal.grant_id is not None:
         continued = principals.find_by_grant(principal, request, fresh=fresh)
         if continued is None:
-            raise Unauthenticated("The grant has ended.", CHALLENGE)
+            raise Unauthenticated("The grant has ended.", CHALLENGE, true_reason=_end_of_grant(principal.grant_id))
         return continued
     match principal.source:
         case Source.REQUEST:
@@ -553,12 +540,32 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
             found, over = authenticate_login(request), "The login has ended."
         case Source.TICKET:
             found = principals.find_hash(principal.auth.hash, request, fresh=fresh)
-            over = "The token is expired or revoked."
+            if found is None:
+                raise unauthenticated(TokenRefused(find_token(principal.auth.hash), request), CHALLENGE)
         case Source.COMMAND:
-            found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user is inactive or deleted."
+            # It is not told which of them: see ``refused_tokens``.
+            found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user may not come in any more."
     if found is None:
-        raise Unauthenticated(over, CHALLENGE)
+        raise Unauthenticated(over, CHALLENGE, true_reason=_end_of_user(principal.user.pk))
     return _renewed(principal, found)
+
+
+def _end_of_user(key: Any) -> str:
+    """As ``_end_of_grant``, of a user: inactive, or active and logged out, or deleted."""
+    is_inactive = get_user_model()._default_manager.filter(pk=key, is_active=False).exists()
+    return "INACTIVE" if is_inactive else ""
+
+
+def _end_of_grant(key: int) -> str:
+    """Why a grant does not let its user in any more, as the trail names it; empty where its row is gone."""
+    from mcp_django.models import Grant
+
+    grant = Grant.objects.select_related("user").filter(pk=key).first()
+    if grant is None or grant.is_valid():
+        return ""
+    if not grant.user.is_active:
+        return "INACTIVE"
+    return "EXPIRED" if grant.ended_at is None else "REVOKED"
 
 
 def renew_principal(exchange: Exchange) -> None:
@@ -632,13 +639,14 @@ def _session_key(request: MCPRequest) -> Secret:
 def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
     from mcp_django.models import AccessToken
 
-    if not getattr(user, "is_active", True):
-        raise Unauthenticated("The user is inactive.", f'{CHALLENGE}, error="invalid_token"')
+    is_active = getattr(user, "is_active", True)
     if isinstance(auth, AccessToken):
         # A class of the project may have found the token itself.
-        if not admits(auth.addresses, auth.resource, request):
-            raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
+        if not is_active or not admits(auth.addresses, auth.resource, request):
+            raise unauthenticated(TokenRefused(auth, request), CHALLENGE)
         return Principal(user, _scopes_of(auth), auth, auth.pk, lent=_lent_to(auth))
+    if not is_active:
+        raise Unauthenticated(UNKNOWN, f'{CHALLENGE}, error="invalid_token"', true_reason="INACTIVE")
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 

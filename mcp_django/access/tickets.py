@@ -14,12 +14,13 @@ from datetime import timedelta
 from django.utils import timezone
 
 from mcp_django.access.authentication import CHALLENGE, address_key, known_key, principals
+from mcp_django.access.refused_tokens import TokenRefused, unauthenticated
 from mcp_django.access.throttling import failures
 from mcp_django.access.throttling.failures import KnownCallers
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.models import Ticket, digest
+from mcp_django.models import AccessToken, Ticket, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
 SECONDS = 30
@@ -74,7 +75,8 @@ def redeem(plain: Secret, request: MCPRequest) -> Principal:
     if ticket is None or found is None:
         if has_form:
             failures.note(request)
-        raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
+        ended = TokenRefused(None if ticket is None else _newest(ticket), request)
+        raise unauthenticated(ended, CHALLENGE, "The ticket is unknown, used or expired.")
     return replace(found.within(frozenset(ticket.scopes)), source=Source.TICKET)
 
 
@@ -83,6 +85,12 @@ def _claim(plain: Secret) -> Ticket | None:
     found = Ticket.objects.filter(hash=digest(plain), expires_at__gt=timezone.now()).first()
     # Deleting the row claims the ticket: only one caller can.
     return found if found is not None and Ticket.objects.filter(pk=found.pk).delete()[0] else None
+
+
+def _newest(ticket: Ticket) -> AccessToken | None:
+    """The newest token of what asked for the ticket, whether or not it lets its user in."""
+    tokens = AccessToken.objects.select_related("user").filter(line=ticket.line, grant=ticket.grant_id)
+    return tokens.order_by("-pk").first()
 
 
 def take(request: MCPRequest) -> Secret | None:

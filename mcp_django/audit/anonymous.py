@@ -1,4 +1,4 @@
-"""Counts the requests of callers without a user: a row for each address, reason and minute, not for each request.
+"""Counts the requests of callers who are not let in: a row for each address, reason, ended token and minute.
 
 Anybody can send such requests, so neither their number nor their texts may fill the database.
 """
@@ -21,8 +21,8 @@ MAX_ROWS = 1_000
 _MINUTE = 60
 #: The columns by which a row is found, beside its minute. The values are ours, and the address is an IP address.
 NAMES = ("site", "kind", "outcome", "transport", "reason", "address")
-#: A minute, as minutes since 1970, and the values of NAMES.
-Key = tuple[int, tuple[str, ...]]
+#: A minute, as minutes since 1970, the values of NAMES, and the columns of a caller whose token has ended.
+Key = tuple[int, tuple[str, ...], tuple[tuple[str, Any], ...]]
 
 
 class AnonymousCounts:
@@ -41,15 +41,15 @@ class AnonymousCounts:
     def __bool__(self) -> bool:
         return bool(self._new)
 
-    def add(self, *named: str) -> None:
-        """Count one more, by the values of NAMES."""
+    def add(self, *named: str, **about: Any) -> None:
+        """Count one more, by the values of NAMES, and by the columns ``about`` whoever sent a token that has ended."""
         minute = int(time.time()) // _MINUTE
         with self._lock:
             if self._rows and next(reversed(self._rows))[0] != minute:
                 self._rows = {key: row for key, row in self._rows.items() if key in self._new}
-            key: Key = (minute, named)
+            key: Key = (minute, named, tuple(about.items()))
             if key not in self._rows and len(self._rows) >= MAX_ROWS:
-                key = (minute, (*named[:4], "TOO_MANY_ADDRESSES", ""))
+                key = (minute, (*named[:4], "TOO_MANY_ADDRESSES", ""), ())
             self._rows.setdefault(key, None)
             self._new[key] = self._new.get(key, 0) + 1
 
@@ -77,6 +77,6 @@ class AnonymousCounts:
         row = self._rows.get(key)
         if row is not None and Call.objects.filter(pk=row).update(count=F("count") + count):
             return row, None
-        minute, values = key
-        made = line(minute * _MINUTE, **dict(zip(NAMES, values, strict=True)), count=count)
+        minute, values, about = key
+        made = line(minute * _MINUTE, **dict(zip(NAMES, values, strict=True)), **dict(about), count=count)
         return Call.objects.create(**as_dict(made)).pk, made

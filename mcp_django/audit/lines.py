@@ -62,11 +62,17 @@ def caller(principal: Principal | None) -> dict[str, Any]:
     """The columns that name a caller. A caller without credentials has none."""
     if principal is None or principal.user.pk is None:
         return {}
-    named = user(principal.user)
-    if principal.token_id is not None:
-        named |= {"token_id": principal.token_id, "token_name": printable(str(principal.auth))}
-        named |= {"client_id": principal.auth.client, "lineage": str(principal.auth.line)}
-    return named
+    return user(principal.user) | (_token(principal.auth) if principal.token_id is not None else {})
+
+
+def holder(token: Any) -> dict[str, Any]:
+    """The columns that name a token whose secret was sent, and its user."""
+    return user(token.user) | _token(token)
+
+
+def _token(token: Any) -> dict[str, Any]:
+    columns = {"token_id": token.pk, "token_name": printable(str(token))}
+    return columns | {"client_id": token.client, "lineage": str(token.line)}
 
 
 def user(one: Any) -> dict[str, Any]:

@@ -85,9 +85,9 @@ class Recorder:
         elif time.monotonic() - self._since > _OVERDUE_SECONDS or self._ending.is_set():
             self._write_here()
 
-    def count(self, *named: str) -> None:
-        """Count a request of a caller without a user. See ``AnonymousCounts.add``."""
-        self.anonymous.add(*named)
+    def count(self, *named: str, **about: Any) -> None:
+        """Count a request of a caller who is not let in. See ``AnonymousCounts.add``."""
+        self.anonymous.add(*named, **about)
         if not self._news.is_set():
             self._wake()
 

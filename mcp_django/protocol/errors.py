@@ -407,9 +407,12 @@ class Unauthenticated(MCPError):
     reason = "UNAUTHENTICATED"
     http_status = HTTPStatus.UNAUTHORIZED
 
-    def __init__(self, message: str, challenge: str) -> None:
+    def __init__(self, message: str, challenge: str, *, true_reason: str = "", token: Any = None) -> None:
         super().__init__(message)
         self.challenge = challenge
+        self.true_reason = true_reason
+        #: The AccessToken whose secret was sent, and which lets nobody in: for the audit trail.
+        self.token = token
 
     @property
     def has_failed(self) -> bool:

@@ -11,7 +11,8 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from mcp_django.access import overrides, pauses
-from mcp_django.access.authentication import admits, authenticate_again, principals
+from mcp_django.access.authentication import authenticate_again, principals
+from mcp_django.access.refused_tokens import admits
 from mcp_django.core.db.outages import is_outage
 from mcp_django.core.events.controls import Control, ControlKind, ControlSet
 from mcp_django.exceptions import MCPError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.apps import apps
 
 from mcp_django.audit import strict
-from mcp_django.audit.lines import Line, caller, chosen, keys_of, line
+from mcp_django.audit.lines import Line, caller, chosen, holder, keys_of, line
 from mcp_django.audit.recorder import recorder
 from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.uris import LEFT_OUT, kept_uri
@@ -162,9 +162,10 @@ def refuse(site: Site, request: MCPRequest, principal: Principal | None, error: 
     if get_conf().AUDIT == "off" or not isinstance(error, _DENIALS) or isinstance(error, _STOPPED):
         return
     values = {"site": site.name, "kind": Call.Kind.REQUEST.value, "outcome": Call.Outcome.REFUSED.value}
-    values |= {"transport": transport, "reason": error.reason}
+    values |= {"transport": transport, "reason": error.true_reason or error.reason}
     if principal is None or principal.user.pk is None:
-        recorder.count(*values.values(), address_in(request.META))
+        token = error.token if isinstance(error, Unauthenticated) else None
+        recorder.count(*values.values(), address_in(request.META), **({} if token is None else holder(token)))
     else:
         recorder.put((_describe_request, time.time(), values, principal, _address_parts(request.META)))
 

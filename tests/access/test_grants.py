@@ -16,7 +16,6 @@ from rest_framework.request import Request
 from demo_project.flights.models import Flight
 from mcp_django.access import tickets
 from mcp_django.access.authentication import (
-    admits,
     authenticate,
     authenticate_again,
     authenticate_again_from_memory,
@@ -24,6 +23,7 @@ from mcp_django.access.authentication import (
     principals,
     read_together,
 )
+from mcp_django.access.refused_tokens import admits
 from mcp_django.bridge.callers import principal_of
 from mcp_django.core.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.exchange.audience import normal_origin, resource_of

@@ -15,6 +15,7 @@ from django.http import HttpRequest
 import mcp_django
 from demo_project.flights.models import Flight
 from mcp_django.access.permissions import Decision
+from mcp_django.access.refused_tokens import REFUSALS
 from mcp_django.bridge.changes import confirmations
 from mcp_django.bridge.writes.tools import WRITE_TOOLS
 from mcp_django.exceptions import MCPError, ToolError, field_error
@@ -66,7 +67,10 @@ CALLS: list[tuple[str, dict[str, Any], tuple[str, str, str]]] = [
     ),
     ("get_record", {"model": "flights.flight", "id": VALUE}, ("failed", "NO_RECORD", "id")),
     ("get_record", {"model": "flights.flight", "id": "999"}, ("failed", "NO_RECORD", "id")),
-    ("aggregate_records", {"model": "flights.flight", "group_by": [VALUE]}, ("failed", "INVALID_ARGUMENTS", "group_by")),
+    (
+        "aggregate_records", {"model": "flights.flight", "group_by": [VALUE]},
+        ("failed", "INVALID_ARGUMENTS", "group_by"),
+    ),
     (ACTION, {"ids": ["999", VALUE]}, ("failed", "NO_RECORD", "ids")),
     (ACTION, {"ids": 7}, ("failed", "INVALID_ARGUMENTS", "ids")),
     ("book", {"flight": 1, "seats": VALUE}, ("failed", "INVALID_ARGUMENTS", "seats")),
@@ -196,7 +200,7 @@ def test_what_is_not_allowed_has_no_names(peers: Peers, rows: Rows, flights: Any
 def test_each_reason_that_the_server_has_is_explained_to_people() -> None:
     raised = {error.reason for error in _below(MCPError) if error.__module__.startswith("mcp_django.")}
     decided = {one.name for one in Decision} - {"ALLOWED"}
-    refused = set[str]()
+    refused = {one.reason for one in REFUSALS}
 
     assert raised | decided | refused | set(_named()) <= REASONS.keys()
 

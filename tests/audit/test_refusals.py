@@ -85,7 +85,7 @@ def test_using_a_revoked_token_on_a_socket_that_is_open(
     assert socket.wait_closed() == 1008
     assert rows("kind", "outcome", "reason", "user_name", "transport") == [
         {
-            "kind": "request", "outcome": "refused", "reason": "UNAUTHENTICATED", "user_name": "ops",
+            "kind": "request", "outcome": "refused", "reason": "REVOKED", "user_name": "ops",
             "transport": "websocket",
         }
     ]  # fmt: skip

@@ -23,6 +23,7 @@ from mcp_django.exchange.addresses import address_behind
 from mcp_django.exchange.requests import MCPRequest, from_scope, from_settings
 from mcp_django.protocol import jsonrpc, protobuf
 from mcp_django.protocol.errors import InvalidRequest, Paused, Unauthenticated
+from mcp_django.server import trail
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, memory
 from mcp_django.transports.http.messages import headers_of
 from mcp_django.transports.lasting import admission
@@ -118,9 +119,9 @@ class Session(LastingConnection):
 
 async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
     """The answer to one request. What goes before it is left out: only a session can carry that."""
-    request = request_of(context)
+    request, caller = request_of(context), None
     try:
-        principal = await admission.admit(site, request)
+        caller = principal = await admission.admit(site, request)
         key = key_of(principal, request)
         message = jsonrpc.parse(await decode(await _body_of(context, key), key))
         if not isinstance(message, jsonrpc.Request):
@@ -128,6 +129,7 @@ async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
     except jsonrpc.Malformed as malformed:
         await refuse(context, site, request, malformed.error)
     except MCPError as error:
+        trail.refuse(site, request, caller, error, TRANSPORT)
         await refuse(context, site, request, error)
     except TimeoutError:
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "The message took too long to come (REQUEST_SECONDS).")
