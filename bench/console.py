@@ -19,13 +19,17 @@ from typing import Any
 
 from bench.goals import Goal
 
-CALLS, TOKENS = 100_000, 1_000
+CALLS, TOKENS, USERS = 100_000, 1_000, 20_000
 #: The goals for each page: milliseconds of processor, and queries, which stay below.
 GOAL_MS, GOAL_QUERIES = 200, 20
+#: Pages that may take longer, and are kept for a minute.
+_LONGER_MS = {"totals": 500}
 _BATCH = 5_000
 #: Days over which the calls are spread: all of them are within those of the first page.
 _DAYS = 14
 _ROOT = "/admin/mcp_django"
+#: The key of the first call, beyond the lines of what is made before.
+_FIRST = 1_000_000
 _PAGES: Mapping[str, str] = {
     "the first page": f"{_ROOT}/",
     "the chart of 24 hours": f"{_ROOT}/?period=day",
@@ -39,6 +43,9 @@ _PAGES: Mapping[str, str] = {
     "a token": f"{_ROOT}/accesstoken/1/change/",
     "activity": f"{_ROOT}/call/",
     "a call": f"{_ROOT}/call/1/change/",
+    "a credential": f"{_ROOT}/call/{_FIRST}/credential/",
+    "live": f"{_ROOT}/call/live/",
+    "totals": f"{_ROOT}/call/totals/?period=week",
     "connections": f"{_ROOT}/call/connections/",
     "changes": f"{_ROOT}/change/",
     "one's own apps and tokens": "/mcp/connected",
@@ -61,9 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"| with {options.calls:,} calls and {options.tokens:,} tokens | ms | queries |", "|---|---:|---:|", sep="\n")
     for page, (ms, queries) in took.items():
         print(f"| {page} | {ms:,.0f} | {queries} |")
-    missed = [page for page, (ms, queries) in took.items() if ms > GOAL_MS or queries >= GOAL_QUERIES]
+    missed = [
+        page for page, (ms, queries) in took.items() if ms > _LONGER_MS.get(page, GOAL_MS) or queries >= GOAL_QUERIES
+    ]
     verdict = f"MISSED by {', '.join(missed)}" if missed else "holds"
-    print(f"\nat most {GOAL_MS} ms of processor, below {GOAL_QUERIES} queries: {verdict}")
+    longer = "".join(f", {page} {ms}" for page, ms in _LONGER_MS.items())
+    print(f"\nat most {GOAL_MS} ms of processor{longer}, below {GOAL_QUERIES} queries: {verdict}")
     print("\nDeciding about changes, of processor", *waiting, sep="\n")
     return 1 if options.check and (missed or not all(one.holds for one in waiting)) else 0
 
@@ -75,6 +85,7 @@ def _measure(calls: int, tokens: int, rounds: int) -> tuple[Mapping[str, tuple[f
     django.setup()
 
     from django.contrib.auth.models import User
+    from django.core.cache import cache
     from django.core.management import call_command
     from django.db import connection
     from django.test import Client
@@ -90,11 +101,13 @@ def _measure(calls: int, tokens: int, rounds: int) -> tuple[Mapping[str, tuple[f
     found: dict[str, list[float]] = {page: [] for page in _PAGES}
     for _ in range(rounds):
         for page, url in _PAGES.items():
+            cache.clear()
             begun = process_time()
             _open(browser, url)
             found[page].append((process_time() - begun) * 1_000)
     queries: dict[str, int] = {}
     for page, url in _PAGES.items():
+        cache.clear()
         with CaptureQueriesContext(connection) as asked:
             _open(browser, url)
         queries[page] = len(asked)
@@ -113,15 +126,20 @@ def _fill(user: Any, calls: int, tokens: int) -> None:
         query = write("find_records", {"model": "flights.flight", "filter": {"origin": f"A{number}"}}, [])
         Tool.objects.create(site="mcp", name=f"saved_{number}", query=query, enabled=True)
     now, step = timezone.now(), timedelta(days=_DAYS) / max(calls, 1)
+    type(user).objects.bulk_create(type(user)(username=f"user {number}") for number in range(USERS))
+    holders = list(type(user).objects.exclude(pk=user.pk)[:tokens])
     for number in range(tokens):
-        AccessToken.objects.create_token(user=user, name=f"agent {number}")
+        AccessToken.objects.create_token(user=holders[number % len(holders)], name=f"agent {number}")
     for start in range(0, calls, _BATCH):
         Call.objects.bulk_create(
             Call(
-                at=now - step * number, site="mcp", kind=choose.choice(["call", "read", "prompt"]),
+                pk=_FIRST + number, at=now - step * number, site="mcp", kind=choose.choice(["call", "read", "prompt"]),
                 outcome=choose.choice(["done"] * 8 + ["failed", "refused"]), user_id=str(number % 50),
-                user_name=f"user {number % 50}", token_id=number % 1_000, client_name=f"client {number % 7}",
-                method="tools/call", name="find_records", model="flights.flight", arguments="[]", rows=number % 30,
+                user_name=f"user {number % 50}", token_id=number % 1_000, token_name=f"agent {number % 1_000}",
+                lineage=f"lineage {number % 1_000}", client_name=f"client {number % 7}",
+                reason=choose.choice(["", "INVALID_ARGUMENTS", "NO_RECORD"]), detail=choose.choice(["", "limit"]),
+                method="tools/call", name=f"tool_{number % 40}", model="flights.flight", arguments="[]",
+                rows=number % 30, bytes=number % 9_000, ms=choose.random() * 100,
             )
             for number in range(start, min(start + _BATCH, calls))
         )  # fmt: skip

@@ -18,7 +18,8 @@ def heading() -> str:
 
 def as_columns(call: Call) -> str:
     """A line for people. What is longer than its column pushes the rest of the line to the right."""
-    outcome = f"{call.outcome}: {call.reason}" if call.reason else call.outcome
+    why = f"{call.reason} ({call.detail})" if call.detail else call.reason
+    outcome = f"{call.outcome}: {why}" if why else call.outcome
     who = call.user_name or call.user_id or call.address
     cost = f"{outcome}, {call.rows} rows, {call.ms:.0f} ms"
     token = call.token_name or ("" if call.token_id is None else str(call.token_id))

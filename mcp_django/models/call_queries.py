@@ -16,6 +16,8 @@ from django.db.models import Q
 PAGE = 2_000
 #: The greatest value of a BigAutoField.
 _MAX_ID = 2**63 - 1
+#: By whether the newest come first.
+_ORDERS: Mapping[bool, tuple[str, str]] = {False: ("at", "pk"), True: ("-at", "-pk")}
 #: A longer key of a user is cut to MAX_USER_ID characters, the last of which are _MARK digits of its hash.
 MAX_USER_ID, _MARK = 64, 16
 #: Digits of the hash of a session's id.
@@ -56,13 +58,27 @@ class CallQuerySet(models.QuerySet[Any]):
             return self.filter(token_id=int(id_or_name))
         return self.filter(token_name=id_or_name)
 
+    def of_credential(self, call: Any) -> CallQuerySet:
+        """What agents did with the credential of a call: a token with those that succeeded it, or the grants of an app.
+
+        Without a token: what the user's agents did without one. The index of users finds them.
+        """
+        own = self.filter(user_id=call.user_id, kind__in=self.model.BY_AGENTS)
+        # Lines of an older version have no lineage.
+        older = Q(lineage="", token_id=call.token_id)
+        return own.filter(Q(lineage=call.lineage) | older if call.lineage else older)
+
+    def beyond(self, call: Any, *, newest_first: bool = False) -> CallQuerySet:
+        """The lines after one in the order of time, or before it, those nearest to it first."""
+        return self.filter(_beyond(call, newest_first)).order_by(*_ORDERS[newest_first])
+
     def of_record(self, model: str, key: str) -> CallQuerySet:
         """The calls that changed a row: ``of_record("flights.flight", "17")``."""
         return self.filter(model=model.lower(), keys__contains=f" {_as_written(key)} ")
 
     def pages(self, *, newest_first: bool = False) -> Iterator[list[Any]]:
         """All lines in the order of time, a page at a time, each read by a statement of its own."""
-        ordered = self.order_by(*(("-at", "-pk") if newest_first else ("at", "pk")))
+        ordered = self.order_by(*_ORDERS[newest_first])
         page = list(ordered[:PAGE])
         while page:
             yield page
@@ -78,6 +94,7 @@ FILTERS: Mapping[str, Callable[[CallQuerySet, str], CallQuerySet]] = {
     "outcome": lambda calls, value: calls.filter(outcome=value),
     "tool": lambda calls, value: calls.filter(name=value),
     "model": lambda calls, value: calls.filter(model=value.lower()),
+    "reason": lambda calls, value: calls.filter(reason=value),
 }
 
 

@@ -50,6 +50,11 @@ class Call(models.Model):
         #: The call was about to change data, and nothing is known of its end.
         UNKNOWN = "unknown", _("unknown")
 
+    #: The kinds of what agents did. The others are of people and of the server.
+    BY_AGENTS = (
+        Kind.CALL, Kind.READ, Kind.PROMPT, Kind.SUBSCRIPTION, Kind.COMPLETION, Kind.TASK, Kind.REQUEST,
+    )  # fmt: skip
+
     at = models.DateTimeField(_("time"))
     site = models.CharField(_("site"), max_length=50, blank=True)
     kind = models.CharField(_("kind"), max_length=12, choices=Kind.choices)

@@ -1,4 +1,4 @@
-"""``{% mcp_overview %}`` and ``{% mcp_chart %}``: what the first page of the console shows.
+"""What the pages of the console show: ``{% mcp_overview %}``, ``{% mcp_chart %}``, and cells of the activity.
 
 Projects without the Django admin import this too, as ``manage.py check`` does: the tags import the pages.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.contrib.admin.sites import site as default_site
 from django.template import Context
+from django.utils.safestring import SafeString
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import existing_admin_sites
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_django.console.admin.call_chart import Chart, Span
     from mcp_django.console.admin.overview import Overview
+    from mcp_django.models import Call
 
 register = template.Library()
 
@@ -71,6 +74,38 @@ def mcp_pauses(context: Context) -> dict[str, Any]:
 def mcp_tools(changelist: Any) -> list[tuple[Any, Any]]:
     """``{% mcp_tools cl as groups %}``: the tools of a list by what they are, each group with its heading."""
     return list(changelist.model_admin.groups_of(changelist.request, changelist))
+
+
+@register.filter
+def mcp_moment(at: datetime) -> SafeString:
+    """``{{ call.at|mcp_moment }}``: a time in the viewer's zone, with hours and minutes."""
+    from mcp_django.console.admin.activity_cells import moment
+
+    return moment(at)
+
+
+@register.filter
+def mcp_outcome(call: Call) -> SafeString:
+    """``{{ call|mcp_outcome }}``: what came of a call, as a badge with the reason."""
+    from mcp_django.console.admin.activity_cells import badge
+
+    return badge(call)
+
+
+@register.filter
+def mcp_explained(reason: str) -> str:
+    """``{{ reason|mcp_explained }}``: what a reason says."""
+    from mcp_django.console.admin.activity_cells import explained
+
+    return str(explained(reason))
+
+
+@register.filter
+def mcp_took(ms: float | None) -> str:
+    """``{{ call.ms|mcp_took }}``: milliseconds as people read them."""
+    from mcp_django.console.admin.activity_cells import span
+
+    return "-" if ms is None else span(timedelta(milliseconds=ms))
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,8 @@ def test_a_line_says_who_did_what_when_and_what_came_of_it(client: Client) -> No
 
     assert row_of(client) == {
         "time": "2026-11-22 12:00:00", "user_label": "ada", "token_label": "laptop", "client": "claude-code",
-        "subject": "find_records", "model": "flights.flight", "result": "refused: TOOL_NOT_FOUND", "rows": "20",
-        "duration": "12.5",
+        "subject": "find_records", "model": "flights.flight", "result": "refused TOOL_NOT_FOUND", "rows": "20",
+        "duration": "12.5 ms",
     }  # fmt: skip
 
 
@@ -164,7 +164,8 @@ def test_the_page_of_a_call_has_every_column(client: Client) -> None:
     fields = shown(page_of(client, call))
 
     columns = {field.name for field in Call._meta.fields} - {"id", "at", "user_name", "token_name", "name", "ms"}
-    assert set(fields) == columns | {"exact_time", "user", "token", "tool", "duration"}
+    ours = {"exact_time", "explanation", "user", "token", "credential", "tool", "duration"}
+    assert set(fields) == columns | ours
     assert fields["exact_time"] == "2026-11-22 12:00:03.250-05:00"
     assert fields["keys"].split() == ["17", "18"]
     assert fields["kind"] == "call of a tool"

@@ -40,6 +40,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "pause a token": ("/admin/mcp_django/accesstoken/1/pause/", ""),
     "sees": ("/admin/mcp_django/accesstoken/sees/?user=ops&scopes=read,actions&why=auth.user", ""),
     "activity": ("/admin/mcp_django/call/", ""),
+    "live": ("/admin/mcp_django/call/live/", ""),
+    "totals": ("/admin/mcp_django/call/totals/?period=week", ""),
+    "credential": ("/admin/mcp_django/call/?kind=call", ""),
     "connections": ("/admin/mcp_django/call/connections/", ""),
     "changes": ("/admin/mcp_django/change/", ""),
     "own": ("/mcp/connected", ""),
@@ -98,6 +101,10 @@ def show(page: Page, name: str) -> None:
         # Under unfold the page of a prompt has no such link.
         page.goto(page.url.replace("/change/", "/preview/"))
         page.get_by_label("origin:").wait_for()
+    if name == "credential":
+        page.locator("#result_list tbody a").first.click()
+        page.get_by_role("link", name="What it did before and after this").click()
+        page.get_by_role("heading", name="What").first.wait_for()
     if name == "own token":
         page.get_by_label("Name:").fill("laptop")
         page.get_by_role("button", name="Make the token").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -27,8 +28,9 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
 from mcp_django.console.admin import activity_filters
+from mcp_django.console.admin.activity_cells import badge, explained, moment, span
 from mcp_django.console.admin.activity_csv import csv_response
-from mcp_django.console.admin.base import PagesAdmin
+from mcp_django.console.admin.activity_pages import ActivityPages
 from mcp_django.console.admin.links import activity_link, object_link
 from mcp_django.models import AccessToken, Call, Prompt, Tool
 
@@ -58,13 +60,14 @@ class CappedPaginator(CallPaginator):
         return self.counted > MAX_LISTED
 
 
-class CallAdmin(PagesAdmin):
+class CallAdmin(ActivityPages):
     """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
 
     list_display = ["time", "subject", "result", "user_label", "model", "token_label", "client", "rows", "duration"]
     list_filter = [
         activity_filters.DayFilter,
         activity_filters.OutcomeFilter,
+        activity_filters.ReasonFilter,
         activity_filters.KindFilter,
         activity_filters.UserFilter,
         activity_filters.TokenFilter,
@@ -74,7 +77,9 @@ class CallAdmin(PagesAdmin):
     ]
     # Without it the admin shows no field for the search. The search itself is in get_search_results.
     search_fields = ["request_id"]
-    search_help_text = _("A changed record as “flights.flight 17”, or a request id, a trace id or an address.")
+    search_help_text = _(
+        "A changed record as “flights.flight 17”, or the id of a request, a trace or a session, or an address."
+    )
     # Ordering by a column without an index would read the whole table.
     sortable_by = ["time"]
     ordering = ["-at", "-pk"]
@@ -82,14 +87,15 @@ class CallAdmin(PagesAdmin):
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    readonly_fields = ["exact_time", "user", "token", "tool", "duration"]
+    readonly_fields = ["exact_time", "explanation", "user", "token", "credential", "tool", "duration"]
     fieldsets = [
-        (None, {"fields": ["exact_time", "kind", "outcome", "reason", "count"]}),
+        (None, {"fields": ["exact_time", "kind", "outcome", "reason", "detail", "explanation", "count"]}),
         (_("Caller"), {"fields": [
-            "user", "user_id", "token", "token_id", "client_name", "client_id", "address", "transport", "revision",
+            "user", "user_id", "token", "token_id", "credential", "lineage", "client_name", "client_id", "address",
+            "transport", "revision",
         ]}),
         (_("Request"), {"fields": [
-            "site", "method", "tool", "model", "uri", "arguments", "values", "request_id", "trace_id",
+            "site", "method", "tool", "model", "uri", "arguments", "values", "request_id", "trace_id", "session",
         ]}),
         (_("Effect and cost"), {"fields": ["keys", "rows", "bytes", "duration", "queries"]}),
     ]  # fmt: skip
@@ -107,9 +113,7 @@ class CallAdmin(PagesAdmin):
 
     @admin.display(description=_("time"), ordering="at")
     def time(self, call: Call) -> str:
-        # A narrow column breaks between the two, and not within the date.
-        date, time = f"{call.local_at:%Y-%m-%d %H:%M:%S}".split()
-        return format_html('<span class="nowrap">{}</span> {}', date, time)
+        return moment(call.at)
 
     @admin.display(description=_("user"))
     def user_label(self, call: Call) -> str:
@@ -129,12 +133,11 @@ class CallAdmin(PagesAdmin):
 
     @admin.display(description=_("outcome"))
     def result(self, call: Call) -> str:
-        outcome = call.get_outcome_display()
-        return f"{outcome}: {call.reason}" if call.reason else outcome
+        return badge(call)
 
-    @admin.display(description=_("ms"))
+    @admin.display(description=_("took"))
     def duration(self, call: Call) -> str:
-        return f"{call.ms:.1f}"
+        return span(timedelta(milliseconds=call.ms))
 
     def get_search_results(
         self, request: HttpRequest, queryset: models.QuerySet[Call], search_term: str
@@ -146,6 +149,8 @@ class CallAdmin(PagesAdmin):
             "title": _("Activity"),
             "csv_url": f"{self.page_url('csv')}?{request.GET.urlencode()}",
             "connections_url": self.page_url("connections"),
+            "totals_url": self.page_url("totals"),
+            "live_url": f"{self.page_url('live')}?{request.GET.urlencode()}",
             "most_listed": MAX_LISTED,
             **(extra_context or {}),
         }
@@ -156,6 +161,7 @@ class CallAdmin(PagesAdmin):
             self.page_path("csv/", self.csv_view, "csv"),
             self.page_path("connections/", self.connections_view, "connections"),
             self.page_path("connections/end/", self.end_view, "end"),
+            *self.activity_urls(),
         ]
         return [*own, *super().get_urls()]
 
@@ -220,7 +226,7 @@ class CallAdmin(PagesAdmin):
             "tool": (kind, "" if row is None else row.pk, call.name),
         }
         filters = {"user": call.user_id, "token": call.token_id, "tool": call.name}
-        return {
+        links: dict[str, SafeString | str] = {
             what: format_html_join(" · ", "{}", [
                 (object_link(site, request, model, key, text) or text,),
                 (activity_link(site, _("all activity"), **{what: filters[what]}),),
@@ -228,10 +234,23 @@ class CallAdmin(PagesAdmin):
             for what, (model, key, text) in named.items()
             if text
         }  # fmt: skip
+        return links | ({"credential": self._credential_link(call)} if call.user_id else {})
+
+    def _credential_link(self, call: Call) -> SafeString:
+        url = self.page_url("credential", call.pk)
+        return format_html('<a href="{}">{}</a>', url, _("What it did before and after this"))
 
     @admin.display(description=_("time"))
     def exact_time(self, call: Call) -> str:
         return call.local_at.isoformat(sep=" ", timespec="milliseconds")
+
+    @admin.display(description=_("explanation"))
+    def explanation(self, call: Call) -> str:
+        return str(explained(call.reason))
+
+    @admin.display(description=_("this credential"))
+    def credential(self, call: Call) -> str | None:
+        return _linked(call, "credential")
 
     @admin.display(description=_("user"))
     def user(self, call: Call) -> str | None:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.exchange.addresses import canonical
 from mcp_django.models import Call
-from mcp_django.models.call_queries import FILTERS, CallQuerySet
+from mcp_django.models.call_queries import FILTERS, CallQuerySet, session_mark
 
 #: How many of the newest calls give their values as choices, and how many choices a column has at most.
 _NEWEST = 1_000
@@ -49,13 +49,23 @@ class ActivityFilter(admin.SimpleListFilter):
         value = self.value()
         if not value:
             return queryset
-        if "\0" in value:
-            raise IncorrectLookupParameters(f"{self.parameter_name}: no text holds a null character")
+        check(str(self.parameter_name), value)
         return self.narrow(queryset, value)
 
     def narrow(self, calls: Any, value: str) -> QuerySet[Any]:
-        narrowed: CallQuerySet = FILTERS[str(self.parameter_name)](calls, value)
-        return narrowed
+        return narrowed(calls, str(self.parameter_name), value)
+
+
+def narrowed(calls: Any, name: str, value: str) -> CallQuerySet:
+    """The calls with this value, by one of FILTERS. Raises IncorrectLookupParameters."""
+    check(name, value)
+    return FILTERS[name](calls, value)
+
+
+def check(name: str, value: str) -> None:
+    """Raises IncorrectLookupParameters for a text that no database takes."""
+    if "\0" in value:
+        raise IncorrectLookupParameters(f"{name}: no text holds a null character")
 
 
 class DayFilter(ActivityFilter):
@@ -109,6 +119,18 @@ class OutcomeFilter(ActivityFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[Any, Any]]:
         return Call.Outcome.choices
+
+
+class ReasonFilter(ActivityFilter):
+    """The reason, which links of the pages choose: the list has too many for links of their own."""
+
+    title = _("reason")
+    parameter_name = "reason"
+    input_type = "text"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        return [(chosen, chosen)] if chosen else []
 
 
 class ValueFilter(ActivityFilter):
@@ -183,7 +205,8 @@ class ModelFilter(ValueFilter):
 
 
 def search(calls: Any, text: str) -> QuerySet[Any]:
-    """The calls that changed a record (``flights.flight 17``), or that have this request id, trace id or address."""
+    """The calls that changed a record (``flights.flight 17``), or that have this id of a request, a trace or a session,
+    or this address."""
     text = text.strip()
     found: CallQuerySet
     if not text:
@@ -193,5 +216,6 @@ def search(calls: Any, text: str) -> QuerySet[Any]:
         return found
     traced = _TRACEPARENT.fullmatch(text.lower())
     trace = traced[1] if traced else text.lower()
-    found = calls.filter(Q(request_id=text) | Q(trace_id=trace) | Q(address=canonical(text) or text))
+    named = Q(request_id=text) | Q(trace_id=trace) | Q(session__in=[text, session_mark(text)])
+    found = calls.filter(named | Q(address=canonical(text) or text))
     return found

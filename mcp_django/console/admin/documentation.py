@@ -36,6 +36,9 @@ SECTIONS = {
     "tool/save": "admin/#saved-queries",
     "prompt/preview": "admin/#prompts",
     "call/connections": "admin/#connections",
+    "call/live": "audit/#live",
+    "call/totals": "audit/#totals",
+    "call/credential": "audit/#what-one-credential-did",
 }
 #: The titles and sections that the first page links to.
 SUBJECTS: tuple[tuple[Promise, str], ...] = (

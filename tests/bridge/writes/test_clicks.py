@@ -151,7 +151,7 @@ def test_each_click_has_a_line_in_the_audit_trail_and_one_that_is_refused_is_no_
 
     assert lines() == [
         {**LINE, "keys": " 3 ", "outcome": "done"},
-        {**LINE, "outcome": "failed"},
+        {**LINE, "outcome": "failed", "reason": "ROWS_CHANGED"},
         {**LINE, "outcome": "refused", "reason": "SWITCHED_OFF"},
     ]
 

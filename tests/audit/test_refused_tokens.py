@@ -19,7 +19,7 @@ from mcp_django.audit import anonymous
 from mcp_django.audit.recorder import recorder
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import AccessToken, Call, Grant
-from tests.audit.conftest import Rows, audited, one_minute, rows  # noqa: F401 - fixtures
+from tests.audit.conftest import Rows
 from tests.support.challenges import own_part
 from tests.support.data import Users, make_staff
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer, meta
@@ -85,7 +85,7 @@ def test_the_holder_is_told_of_the_end_and_the_trail_of_everything(
     peers: Peers,
     users: Users,
     rows: Rows,
-    way: str,  # noqa: F811
+    way: str,
 ) -> None:
     spoil, reason, text = WAYS[way]
     token, plain = AccessToken.objects.create_token(user=users.viewer, name="laptop")
@@ -146,7 +146,7 @@ def test_guessing_tells_nothing_and_asks_no_more_of_the_database(
     peers: Peers,
     users: Users,
     rows: Rows,
-    django_assert_max_num_queries: Any,  # noqa: F811
+    django_assert_max_num_queries: Any,
 ) -> None:
     """A text that is close to the secret of a revoked token is unknown."""
     token, plain = AccessToken.objects.create_token(user=users.viewer, name="laptop")
@@ -161,7 +161,7 @@ def test_ended_tokens_from_everywhere_stay_within_the_rows_of_a_minute(
     users: Users,
     audited: Any,
     one_minute: None,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(anonymous, "MAX_ROWS", 5)
 
@@ -184,7 +184,7 @@ def test_what_a_token_has_opened_ends_with_its_true_reason(
     users: Users,
     audited: Any,
     rows: Rows,
-    way: str,  # noqa: F811
+    way: str,
 ) -> None:
     audited(SWEEP_SECONDS=60, TOKEN_CACHE_SECONDS=0)
     spoil, reason, _ = WAYS[way]
@@ -207,7 +207,7 @@ def test_the_client_of_a_command_is_not_told_that_its_user_is_inactive(
     users: Users,
     audited: Any,
     rows: Rows,
-    flights: Any,  # noqa: F811
+    flights: Any,
 ) -> None:
     audited(SWEEP_SECONDS=60, TOKEN_CACHE_SECONDS=60)
     _, plain = AccessToken.objects.create_token(user=users.admin, scopes=["read", "actions"])
@@ -226,7 +226,7 @@ def test_the_client_of_a_command_is_not_told_that_its_user_is_inactive(
 def test_a_ticket_of_a_token_that_has_ended_says_which(
     peers: Peers,
     users: Users,
-    rows: Rows,  # noqa: F811
+    rows: Rows,
 ) -> None:
     token, _ = AccessToken.objects.create_token(user=users.viewer, name="laptop")
     ticket = issue(Principal(users.viewer, frozenset(["read"]), token, token.pk))
