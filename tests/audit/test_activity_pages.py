@@ -357,8 +357,8 @@ def test_without_a_token_the_user_is_the_credential_and_without_a_user_there_is_
 def test_a_time_is_said_in_its_two_greatest_units() -> None:
     cases = [
         (timedelta(milliseconds=12.5), "12.5 ms"), (timedelta(seconds=1.5), "1.5 s"),
-        (timedelta(seconds=61), "1 min 1 s"), (timedelta(minutes=125), "2 h 5 min"), (timedelta(days=1), "1 day"), (timedelta(minutes=48), "48 min"),
-        (timedelta(days=3, hours=4), "3 days 4 h"),
+        (timedelta(seconds=61), "1 min 1 s"), (timedelta(minutes=125), "2 h 5 min"), (timedelta(days=1), "1 day"),
+        (timedelta(minutes=48), "48 min"), (timedelta(days=3, hours=4), "3 days 4 h"),
     ]  # fmt: skip
 
     assert [span(length) for length, _ in cases] == [text for _, text in cases]
