@@ -39,7 +39,7 @@ def rows_result(found: ReturnedRecord | ReturnedPage | None, returned: ReturnedR
     if found is None and returned.optional:
         return structured_result({"result": None})
     if found is None and not returned.many:
-        raise ToolError(NO_OBJECT)
+        raise ToolError(NO_OBJECT, reason="NO_RECORD")
     result = record_result(found.rights, found.key, found.record) if isinstance(found, ReturnedRecord) else _page(found)
     if not returned.optional:
         return result

@@ -13,7 +13,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
 from mcp_django.models import Call
-from mcp_django.models.reasons import REASONS
 
 #: Outcome → the class of its badge.
 _LOOKS: Mapping[str, str] = {
@@ -44,6 +43,8 @@ def reason_text(reason: str, detail: str) -> str:
 
 def explained(reason: str) -> Any:
     """What a reason says; empty for one that a project made, and for what people did."""
+    from mcp_django.models.reasons import REASONS
+
     return REASONS.get(reason, "")
 
 

@@ -14,10 +14,9 @@ from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from mcp_django.console.admin import activity_filters, credential
+from mcp_django.console.admin import activity_filters
 from mcp_django.console.admin.base import PagesAdmin
 from mcp_django.console.admin.links import visible_row
-from mcp_django.console.admin.totals import GROUPINGS, MOST, MOST_SAMPLED, PERIODS, totals
 from mcp_django.models import AccessToken, Call
 from mcp_django.models.call_queries import FILTERS
 
@@ -72,21 +71,30 @@ class ActivityPages(PagesAdmin):
 
     def totals_view(self, request: HttpRequest) -> HttpResponse:
         """The calls of a period by agent, token and tool, and the errors that are alike."""
+        from mcp_django.console.admin import totals
+
         calls, period = self._calls(request), request.GET.get("period", "day")
-        if period not in PERIODS:
+        if period not in totals.PERIODS:
             return HttpResponseRedirect(self.page_url("totals"))
-        found = totals(request, calls, period)
-        tables = [(name, heading, found.tables.get(name, ())) for name, heading in _headings()]
+        found = totals.totals(request, calls, period)
+        headings = {
+            "client": _("Agents, as they call themselves"),
+            "token": _("Tokens"),
+            "tool": _("Tools and prompts"),
+        }
+        tables = [(name, headings[name], found.tables.get(name, ())) for name in totals.GROUPINGS]
         return self.page(
-            request, "call/totals", title=_("Totals"), totals=found, tables=tables, period=period, most=MOST,
-            most_sampled=MOST_SAMPLED,
-            periods=[(name, label) for name, (_length, label) in PERIODS.items()],
+            request, "call/totals", title=_("Totals"), totals=found, tables=tables, period=period,
+            most=totals.MOST, most_sampled=totals.MOST_SAMPLED,
+            periods=[(name, label) for name, (_length, label) in totals.PERIODS.items()],
         )  # fmt: skip
 
     # What one credential did.
 
     def credential_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """What the credential of a call did, in order, around that call."""
+        from mcp_django.console.admin import credential
+
         calls = self._calls(request)
         chosen = self.get_object(request, object_id)
         if not isinstance(chosen, Call) or not chosen.user_id:
@@ -99,11 +107,6 @@ class ActivityPages(PagesAdmin):
             request, "call/credential", title=_("What %(credential)s did") % {"credential": _named(chosen)},
             chosen=chosen, story=told, token=token, by=by, ways=list(credential.ways(chosen)),
         )  # fmt: skip
-
-
-def _headings() -> list[tuple[str, Any]]:
-    headings = {"client": _("Agents, as they call themselves"), "token": _("Tokens"), "tool": _("Tools and prompts")}
-    return [(name, headings[name]) for name in GROUPINGS]
 
 
 def _named(call: Call) -> str:

@@ -161,9 +161,9 @@ class Sample:
         columns = [one.column for one in GROUPINGS.values()]
         newest = calls.filter(_TIMED).order_by("-at")[: MOST_SAMPLED + 1]
         self._times: dict[tuple[str, Any], list[float]] = defaultdict(list)
-        self.is_cut = False
-        for count, (ms, *values) in enumerate(newest.values_list("ms", *columns), 1):
-            self.is_cut = count > MOST_SAMPLED
+        found = list(newest.values_list("ms", *columns))
+        self.is_cut = len(found) > MOST_SAMPLED
+        for ms, *values in found[:MOST_SAMPLED]:
             for key in zip(columns, values, strict=True):
                 self._times[key].append(ms)
 
