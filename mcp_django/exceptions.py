@@ -82,7 +82,7 @@ class MCPError(Exception):
     code: int = INTERNAL_ERROR
     reason: str = "INTERNAL_ERROR"
     #: The reason for the audit trail, where the client is told another one. Empty where it is told the true one.
-    true_reason: str = ""
+    trail_reason: str = ""
     #: The HTTP status where it does not follow from the code and the era.
     http_status: HTTPStatus | None = None
 

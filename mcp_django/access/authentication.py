@@ -531,7 +531,7 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
     if principal.grant_id is not None:
         continued = principals.find_by_grant(principal, request, fresh=fresh)
         if continued is None:
-            raise Unauthenticated("The grant has ended.", CHALLENGE, true_reason=_end_of_grant(principal.grant_id))
+            raise Unauthenticated("The grant has ended.", CHALLENGE, trail_reason=_end_of_grant(principal.grant_id))
         return continued
     match principal.source:
         case Source.REQUEST:
@@ -546,7 +546,7 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
             # It is not told which of them: see ``refused_tokens``.
             found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user may not come in any more."
     if found is None:
-        raise Unauthenticated(over, CHALLENGE, true_reason=_end_of_user(principal.user.pk))
+        raise Unauthenticated(over, CHALLENGE, trail_reason=_end_of_user(principal.user.pk))
     return _renewed(principal, found)
 
 
@@ -646,7 +646,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
             raise unauthenticated(TokenRefused(auth, request), CHALLENGE)
         return Principal(user, _scopes_of(auth), auth, auth.pk, lent=_lent_to(auth))
     if not is_active:
-        raise Unauthenticated(UNKNOWN, f'{CHALLENGE}, error="invalid_token"', true_reason="INACTIVE")
+        raise Unauthenticated(UNKNOWN, f'{CHALLENGE}, error="invalid_token"', trail_reason="INACTIVE")
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 

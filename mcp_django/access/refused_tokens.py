@@ -97,7 +97,7 @@ def unauthenticated(refused: AuthenticationFailed, challenge: str, message: str 
     if refused.is_told and challenge.startswith("Bearer"):
         challenge += f', error_description="{_NOT_IN_QUOTES.sub("?", told)}"'
     told = told if refused.is_told else message or told
-    return Unauthenticated(told, challenge, true_reason=refused.reason, token=refused.token)
+    return Unauthenticated(told, challenge, trail_reason=refused.reason, token=refused.token)
 
 
 def _what_then(token: AccessToken, request: Any) -> str:

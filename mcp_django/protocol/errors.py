@@ -106,7 +106,7 @@ class InvalidPrompt(InvalidParams):
 
     def __init__(self, message: str, errors: Sequence[FieldError], reason: str = "INVALID_ARGUMENTS") -> None:
         super().__init__(message, errors)
-        self.true_reason = reason
+        self.trail_reason = reason
 
 
 class PromptRefused(InvalidParams):
@@ -116,7 +116,7 @@ class PromptRefused(InvalidParams):
 
     def __init__(self, error: ToolError) -> None:
         super().__init__(error.message, error.errors)
-        self.true_reason = _more_than_refused(error)
+        self.trail_reason = _more_than_refused(error)
 
 
 class ResourceRefused(MCPError):
@@ -126,7 +126,7 @@ class ResourceRefused(MCPError):
 
     def __init__(self, error: ToolError) -> None:
         super().__init__(error.message)
-        self.true_reason = _more_than_refused(error)
+        self.trail_reason = _more_than_refused(error)
 
 
 def _more_than_refused(error: ToolError) -> str:
@@ -407,10 +407,10 @@ class Unauthenticated(MCPError):
     reason = "UNAUTHENTICATED"
     http_status = HTTPStatus.UNAUTHORIZED
 
-    def __init__(self, message: str, challenge: str, *, true_reason: str = "", token: Any = None) -> None:
+    def __init__(self, message: str, challenge: str, *, trail_reason: str = "", token: Any = None) -> None:
         super().__init__(message)
         self.challenge = challenge
-        self.true_reason = true_reason
+        self.trail_reason = trail_reason
         #: The AccessToken whose secret was sent, and which lets nobody in: for the audit trail.
         self.token = token
 

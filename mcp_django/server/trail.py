@@ -108,7 +108,7 @@ def fail(exchange: Exchange, error: BaseException) -> None:
     # What the project raised lies below the error that its client is told.
     raised = error.__cause__ if isinstance(error, InternalError) else error
     usage.fail(
-        usage.refusal or why.true_reason or why.reason,
+        usage.refusal or why.trail_reason or why.reason,
         why.data.get("errors", ()) if isinstance(why, _NAMING) else (),
         raised=raised if isinstance(why, InternalError) else None,
     )
@@ -162,7 +162,7 @@ def refuse(site: Site, request: MCPRequest, principal: Principal | None, error: 
     if get_conf().AUDIT == "off" or not isinstance(error, _DENIALS) or isinstance(error, _STOPPED):
         return
     values = {"site": site.name, "kind": Call.Kind.REQUEST.value, "outcome": Call.Outcome.REFUSED.value}
-    values |= {"transport": transport, "reason": error.true_reason or error.reason}
+    values |= {"transport": transport, "reason": error.trail_reason or error.reason}
     if principal is None or principal.user.pk is None:
         token = error.token if isinstance(error, Unauthenticated) else None
         recorder.count(*values.values(), address_in(request.META), **({} if token is None else holder(token)))
