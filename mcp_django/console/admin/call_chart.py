@@ -25,11 +25,6 @@ from mcp_django.bridge.resources.fields.days import Days, moment_comparison
 from mcp_django.models import Call
 from mcp_django.protocol.names import printable
 
-#: The kinds of what agents did. The other kinds are of people and of the server.
-BY_AGENTS = (
-    Call.Kind.CALL, Call.Kind.READ, Call.Kind.PROMPT, Call.Kind.SUBSCRIPTION, Call.Kind.COMPLETION, Call.Kind.TASK,
-    Call.Kind.REQUEST,
-)  # fmt: skip
 #: The periods that may be chosen, and how many days each has. That of one day is shown by hours.
 PERIODS: Mapping[str, tuple[Promise, int]] = {
     "day": (_("24 hours"), 1), "week": (_("7 days"), 7), "month": (_("30 days"), 30),
@@ -84,7 +79,7 @@ class Of:
 
     @property
     def condition(self) -> Q:
-        found = Q(kind__in=BY_AGENTS)
+        found = Q(kind__in=Call.BY_AGENTS)
         if self.tool:
             found &= Q(name=self.tool)
         if self.agent is not None:
@@ -157,7 +152,7 @@ class Chart:
 
     @cached_property
     def _newest(self) -> Sequence[tuple[str, str, str, str]]:
-        newest = Call.objects.filter(kind__in=BY_AGENTS).order_by("-at", "-pk")
+        newest = Call.objects.filter(kind__in=Call.BY_AGENTS).order_by("-at", "-pk")
         return list(newest.values_list("name", "user_id", "user_name", "client_name")[:_NEWEST])
 
 

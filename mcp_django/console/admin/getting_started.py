@@ -19,7 +19,6 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import OAUTH_APP
 from mcp_django.console.admin import examples
-from mcp_django.console.admin.call_chart import BY_AGENTS
 from mcp_django.console.admin.overrides import tool_of
 from mcp_django.models import AccessToken, Call, Tool
 from mcp_django.protocol.names import CONSOLE
@@ -130,7 +129,7 @@ class GettingStarted:
 
 
 def _calls() -> Any:
-    return Call.objects.order_by().filter(kind__in=BY_AGENTS)
+    return Call.objects.order_by().filter(kind__in=Call.BY_AGENTS)
 
 
 def _is_switched_on() -> bool:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_django', '0019_restrictions'),
+        ('mcp_django', "0021_pauses"),
     ]
 
     operations = [
