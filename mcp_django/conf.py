@@ -100,7 +100,6 @@ class Conf:
     #: What the values of [field classes that are not known](models.md#fields-of-other-classes) are, as
     #: `{"project.fields.SizeField": "text"}`.
     FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
     #: `True`: agents have [no tool that may change data](pausing.md#read-only), and changes that wait cannot be made.
     #: `READ_ONLY_TRANSACTIONS` is less: the database refuses writes within the queries that read.
     READ_ONLY: bool = False
