@@ -53,7 +53,7 @@ projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects
 
 browser: $(VENV)/test.stamp
-	$(BIN)/pytest tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_unfold.py
+	$(BIN)/pytest tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_own_browser.py tests/end_to_end/test_unfold.py
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python -m tests.documentation
@@ -61,7 +61,7 @@ docs: $(VENV)/test.stamp
 
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots
-	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_board.py tests/end_to_end/test_unfold.py -k "policy or board or readable"
+	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_own_browser.py tests/end_to_end/test_board.py tests/end_to_end/test_unfold.py -k "policy or board or readable"
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents

@@ -50,8 +50,8 @@ class Conf:
     #: Names that stand for several [scopes](access.md#groups-of-scopes), as `{"sales": ["model:shop.order:read",
     #: "tool:refund_order"]}`.
     SCOPE_GROUPS: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    #: Scopes within which staff make [tokens of their own](access.md#tokens-that-people-make-for-themselves), without
-    #: a permission for it. Empty: none may.
+    #: Scopes within which people make [tokens of their own](access.md#my-agent), without a permission for it: all who
+    #: may connect agents (`OAUTH_USERS`), staff or not. Empty: none may.
     SELF_SERVICE: tuple[str, ...] = ()
     #: Scopes that a token or a connected app may be [lent](access.md#rights-for-a-while), each with the most hours, as
     #: `{"write": 8}`. Empty: none.
@@ -73,8 +73,8 @@ class Conf:
     #: The scopes that a client is told to ask for, and may get at most. Empty: `read`, and `actions` and `write` if a
     #: tool that needs them is switched on.
     OAUTH_SCOPES: tuple[str, ...] = ()
-    #: Who may connect clients: a permission, as `"app.codename"`, or a function of the user. Empty: everybody who can
-    #: log in.
+    #: Who may connect agents, by logging in or with a token of their own: a permission, as `"app.codename"`, or a
+    #: function of the user. Empty: everybody who can log in.
     OAUTH_USERS: str | Callable[[Any], bool] = ""
     #: Which clients may register themselves: `"off"`, none; `"known"`, programs on the user's own machine and clients
     #: of known hosts; `"open"`, any.

@@ -74,7 +74,7 @@ def test_a_new_token_is_shown_once_and_nowhere_kept(superuser: User) -> None:
     assert "messages" not in client.cookies or not client.cookies["messages"].value
     [entry] = LogEntry.objects.all()
     assert entry.is_addition() and entry.object_id == str(token.pk) and plain not in str(vars(entry))
-    assert "claude mcp add --transport http testserver http://testserver/mcp" in response.content.decode()
+    assert "claude mcp add --transport http demo-project http://testserver/mcp" in response.content.decode()
 
 
 def test_a_token_may_expire(superuser: User) -> None:

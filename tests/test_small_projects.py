@@ -67,6 +67,81 @@ if "django.contrib.admin" in apps:
     pages = {name: person.get(f"/admin/mcp_django/{name}/").status_code for name in ("tool", "accesstoken", "call")}
 print(json.dumps([called["result"]["content"][0]["text"], landing, pages]))
 """
+#: A shop without the admin, messages and context processors, whose customers log in and are no staff: what a customer
+#: reads, makes and agrees to, and what the agent is answered.
+_SHOP = """
+import json, re, sys
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import include, path
+
+settings.configure(
+    SECRET_KEY="x" * 50, ROOT_URLCONF="__main__", ALLOWED_HOSTS=["*"], USE_TZ=True, LOGIN_URL="/enter/",
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "mcp_django"],
+    MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
+                "django.contrib.auth.middleware.AuthenticationMiddleware"],
+    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1]}},
+    MCP={"SELF_SERVICE": ["read", "actions"]},
+)
+django.setup()
+urlpatterns = [path("", include("mcp_django.urls")), path("enter/", HttpResponse), path("", HttpResponse)]
+
+import mcp_django
+from django.contrib.auth.models import User
+
+ordered = []
+
+@mcp_django.tool(consent="ask")
+def order(request, what: str) -> str:
+    "Order something."
+    ordered.append((request.user.username, what))
+    return "Ordered."
+
+call_command("check", fail_level="WARNING")
+call_command("migrate", verbosity=0)
+ann = User.objects.create_user("ann")
+person = Client()
+entered = person.get("/mcp/connected")["Location"]
+person.force_login(ann)
+first = person.get("/mcp/connected").content.decode()
+nonce = re.search(r'name="nonce" value="([^"]+)"', first)[1]
+made = person.post("/mcp/connected", {"do": "make", "name": "laptop", "scopes": ["read", "actions"], "lifetime": "30",
+                                      "nonce": nonce}).content.decode()
+token = re.search(r"mcpdj_[0-9A-Za-z]{49}", made)[0]
+agent = Client(headers={"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"})
+
+def call(session, **arguments):
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "order", "arguments": arguments}}
+    answer = agent.post("/mcp", message, content_type="application/json", headers=session).json()
+    return answer["result"]["structuredContent"]
+
+begun = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begun}
+session = {"Mcp-Session-Id": agent.post("/mcp", message, content_type="application/json")["Mcp-Session-Id"]}
+waits = call(session, what="tea", confirm=call(session, what="tea")["confirm"])
+url = waits["url"].removeprefix("http://testserver")
+before = list(ordered)
+shown = person.get(url).content.decode()
+digest = re.search(r'name="digest" value="([^"]+)"', shown)[1]
+listed = person.get("/mcp/connected").content.decode()
+agreed = person.post("/mcp/connected", {"do": "decide", "change": waits["change"], "digest": digest, "agree": "1"})
+eve = Client()
+eve.force_login(User.objects.create_user("eve"))
+from mcp_django.audit.recorder import recorder
+recorder.flush()
+print(json.dumps({
+    "login": entered, "connect": "claude mcp add" in first, "form": "Make the token" in first,
+    "waits": "Waiting for you" in listed, "shown": "tea" in shown, "before": before,
+    "url": url == f"/mcp/connected?change={waits['change']}",
+    "agreed": agreed.status_code, "ordered": ordered, "after": "applied" in person.get(url).content.decode(),
+    "calls": "order" in person.get("/mcp/connected").content.decode().split("Last calls")[1],
+    "other": eve.get(url).status_code, "admin": "mcp_django.console.admin" in sys.modules,
+}))
+"""
 #: Runs every command of ours before there is a table, each with arguments that need one.
 _UNMIGRATED = """
 import io, json, sys
@@ -102,8 +177,12 @@ _ADMIN = ["django.contrib.admin", "django.contrib.messages", "django.contrib.ses
 
 
 def said(tmp_path: Path, apps: list[str]) -> Any:
-    arguments = ["-c", _PROJECT, json.dumps(apps), str(tmp_path / f"{apps[0]}.sqlite3")]
-    done = forkserver.run(arguments, cwd=ROOT, env={})
+    return run(_PROJECT, json.dumps(apps), str(tmp_path / f"{apps[0]}.sqlite3"))
+
+
+def run(project: str, *values: str) -> Any:
+    """What a project said in its last line."""
+    done = forkserver.run(["-c", project, *values], cwd=ROOT, env={})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -144,3 +223,11 @@ def test_a_command_that_needs_tables_says_before_migrate_that_they_are_missing(t
             assert line.startswith("CommandError: Migrations are not applied (no such table: "), (name, line)
             assert line.endswith("). Run: manage.py migrate") and "\n" not in line
     assert "Traceback" not in done.stderr
+
+
+def test_customers_of_a_project_without_the_admin_connect_an_agent_and_agree_to_what_it_asks(tmp_path: Path) -> None:
+    assert run(_SHOP, str(tmp_path / "shop.sqlite3")) == {
+        "login": "/enter/?next=%2Fmcp%2Fconnected", "connect": True, "form": True, "waits": True, "shown": True,
+        "before": [], "url": True, "agreed": 302, "ordered": [["ann", "tea"]], "after": True, "calls": True,
+        "other": 404, "admin": False,
+    }  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
 
@@ -246,3 +246,13 @@ def _is_member(request: MCPRequest, groups: frozenset[int]) -> bool:
     """Whether the user is in one of the groups. Users without groups, such as anonymous ones, are in none."""
     memberships = getattr(request.user, "groups", None)
     return memberships is not None and memberships.filter(pk__in=groups).exists()
+
+
+def may_connect(user: Any) -> bool:
+    """Whether the user may connect agents at all, by logging in or with a token of their own (OAUTH_USERS)."""
+    rule: str | Callable[[Any], bool] = get_conf().OAUTH_USERS
+    if not user.is_active:
+        return False
+    if callable(rule):
+        return bool(rule(user))
+    return not rule or bool(user.has_perm(rule))

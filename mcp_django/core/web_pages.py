@@ -1,4 +1,4 @@
-"""What people see: our pages with the headers that guard them, and the way to the login page."""
+"""What people see: our pages with the headers that guard them, and the ways to the login page and back to the site."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.contrib.messages import get_messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
 from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import urlencode
+from django.utils.translation import get_language
 
 
 def page(
@@ -26,7 +29,9 @@ def page(
     has_script: bool = False,
 ) -> HttpResponse:
     """One of our pages outside of the admin, with the headers that guard it."""
-    return guarded(render(request, f"mcp_django/{template}.html", context, status=status), has_script=has_script)
+    # A project without the admin may have no context processors.
+    whole = {"request": request, "messages": get_messages(request), **context}
+    return guarded(render(request, f"mcp_django/{template}.html", whole, status=status), has_script=has_script)
 
 
 def guarded(response: HttpResponse, *, has_script: bool = False) -> HttpResponse:
@@ -59,6 +64,33 @@ def not_atomic(view: Callable[..., Any]) -> Callable[..., Any]:
     for alias in settings.DATABASES:
         view = transaction.non_atomic_requests(using=alias)(view)
     return view
+
+
+def home_url(request: HttpRequest) -> str | None:
+    """The first page of the project, or that of the admin for people who may open it. None where there is neither."""
+    return _front_page() or _admin_index(request)
+
+
+def _front_page() -> str | None:
+    """What the URLconf has at its root, or below the prefix of the present language."""
+    for path in ("", f"{get_language()}/"):
+        try:
+            resolve(f"/{path}")
+        except Resolver404:
+            continue
+        return f"{get_script_prefix()}{path}"
+    return None
+
+
+def _admin_index(request: HttpRequest) -> str | None:
+    if not (apps.is_installed("django.contrib.admin") and hasattr(request, "user")):
+        return None
+    from django.contrib.admin import site as admin_site
+
+    try:
+        return reverse("admin:index") if admin_site.has_permission(request) else None
+    except NoReverseMatch:
+        return None
 
 
 def login_url() -> str:

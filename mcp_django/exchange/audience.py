@@ -6,15 +6,15 @@ import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from django.apps import apps
+from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from mcp_django.conf import OAUTH_APP, get_conf
+from mcp_django.conf import get_conf
 
-#: The page of each person's own apps and tokens.
-CONNECTED = "mcp/connected"
+#: The page *My agent* of each person, and its parameter that names a change, whose page it then is.
+CONNECTED, CHANGE = "mcp/connected", "change"
 _UPLOAD = "mcp/upload"
 #: The paths of our URLs below the prefix at which a project includes them, the longest first.
 PATHS = (CONNECTED, "mcp/ticket", _UPLOAD, "sse/messages", "mcp", "sse")
@@ -25,17 +25,18 @@ _UPLOAD_KEY = re.compile(rf"/{_UPLOAD}/[^/]+$")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def has_own_page() -> bool:
-    """Whether the page of each person's own apps and tokens is served: clients log in, or people make tokens."""
-    return apps.is_installed(OAUTH_APP) or bool(get_conf().SELF_SERVICE)
+def has_logins() -> bool:
+    """Whether the project has the middleware without which nobody can log in, also by a name of its own."""
+    return all(any(name in entry for entry in settings.MIDDLEWARE) for name in ("Session", "Authentication"))
 
 
-def own_page_path(site: str | None = None) -> str | None:
-    """The path of that page, at the endpoint of a site. None where it is not served."""
+def own_page_path(site: str | None = None, change: str = "") -> str | None:
+    """The path of *My agent*, or of a change there, at the endpoint of a site. None where nobody can open it."""
     try:
-        return reverse("mcp_django:connected", current_app=site) if has_own_page() else None
+        path = reverse("mcp_django:connected", current_app=site, query={CHANGE: change} if change else None)
     except NoReverseMatch:
         return None
+    return path if has_logins() else None
 
 
 def resource_of(request: HttpRequest) -> str:

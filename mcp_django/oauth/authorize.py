@@ -19,15 +19,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from mcp_django.access import trail
-from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
+from mcp_django.access.permissions import can_be_granted, may_connect, scopes_to_ask_for
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.core.web_pages import guarded, login, page
 from mcp_django.exchange.scopes import READ, common, expand, known, parse
-from mcp_django.oauth import clients, durations, grants, openid, people, redirects, registration
+from mcp_django.oauth import admission, clients, durations, grants, openid, redirects, registration
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
-from mcp_django.oauth.people import may_connect
 from mcp_django.oauth.views import check_resource, check_single
 from mcp_django.protocol.errors import Throttled
 
@@ -189,7 +188,7 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
     try:
-        people.admit(request)
+        admission.admit(request)
         asked = _read(request, site)
     except UnusableRequest as error:
         trail.count_refusal(site.name, request, "unusable request")

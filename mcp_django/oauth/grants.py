@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from mcp_django.access import lending, trail
-from mcp_django.access.permissions import can_be_granted
+from mcp_django.access.permissions import can_be_granted, may_connect
 from mcp_django.conf import get_conf
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.principals import WITHHELD, in_force
@@ -28,7 +28,6 @@ from mcp_django.models import AccessToken, Grant, Lending, digest, sealed
 from mcp_django.oauth.clearing import tidy
 from mcp_django.oauth.errors import AskPerson, InvalidGrant, OAuthError
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
-from mcp_django.oauth.people import may_connect
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite

@@ -168,8 +168,8 @@ def _write(user: Any, changes: list[Change]) -> bool:
         lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
                  for (model, agent), count in by.items()]  # fmt: skip
         # The host is the project's own: that of the request was the agent's to choose.
-        url = outcomes.url_of(from_settings()) if get_conf().BASE_URL else None
-        where = url or gettext("They are in the admin, under Changes by agents.")
+        url = outcomes.url_of(from_settings(), user=user) if get_conf().BASE_URL else None
+        where = url or gettext("They are in the admin, under Changes by agents, or on the page My agent.")
         return title, "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
 
     return mails.send(user, text)

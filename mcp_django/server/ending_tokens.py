@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.access.permissions import may_connect
 from mcp_django.conf import get_conf
 from mcp_django.exchange.audience import own_page_path
 from mcp_django.exchange.requests import from_settings
@@ -91,7 +92,8 @@ def _moment(moment: Any) -> str:
 
 def _where(user: Any) -> str:
     """Where the person makes a new token."""
-    path = own_page_path() if get_conf().SELF_SERVICE else _admin_path(user)
+    makes_own = get_conf().SELF_SERVICE and may_connect(user)
+    path = own_page_path() if makes_own else _admin_path(user)
     if path is None:
         return gettext("Ask whoever made it for a new one.")
     # The host is the project's own.

@@ -55,7 +55,7 @@ def _declined(exchange: Exchange) -> str:
     page = exchange.request.build_absolute_uri(reverse("mcp_django:connected", current_app=exchange.site.name))
     return (
         "The user declined this when the app was connected, so do not try it again. To allow it, the user disconnects "
-        f"the app under 'Your apps and tokens' ({page}), and connects it again with that box ticked."
+        f"the app under 'My agent' ({page}), and connects it again with that box ticked."
     )
 
 

@@ -1,4 +1,4 @@
-"""Staff make tokens of their own within SELF_SERVICE, and everybody ends their own, on the page of connected apps."""
+"""Everybody who may connect agents makes tokens within SELF_SERVICE, and ends their own, on the page *My agent*."""
 
 from __future__ import annotations
 
@@ -181,14 +181,42 @@ def test_the_trail_says_who_made_it(
 # Who may.
 
 
-def test_a_user_who_is_no_staff_makes_none_and_without_the_setting_nobody_makes_any(
-    users: Users, settings: Any
-) -> None:
-    for user, scopes in ((User.objects.create_user("guest"), ["read"]), (users.admin, [])):
-        settings.MCP = {**settings.MCP, "SELF_SERVICE": scopes}
-        client = client_of(user)
-        assert 'value="make"' not in client.get(URL).content.decode()
-        assert client.post(URL, new()).status_code == 404
+def test_a_user_who_is_no_staff_makes_a_token_that_may_no_more_than_that_user(users: Users) -> None:
+    guest = User.objects.create_user("guest")
+
+    plain = made_by(guest)
+
+    token = AccessToken.objects.get()
+    assert (token.user, token.scopes, token.expires_at is not None) == (guest, ["read"], True)
+    assert call(plain).status_code == 200
+    assert client_of(guest).get("/admin/").status_code == 302
+
+
+#: Who may make none → the settings, and the user.
+NOBODY: dict[str, tuple[dict[str, Any], Callable[[Users], User]]] = {
+    "nobody, without the setting": ({"SELF_SERVICE": []}, lambda users: users.admin),
+    "who may connect none, by a permission": ({"OAUTH_USERS": "flights.no_such"}, lambda users: users.ops),
+    "who may connect none, by a function": ({"OAUTH_USERS": lambda user: user.is_staff},
+                                            lambda _: User.objects.create_user("guest")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("who", NOBODY)
+def test_making_a_token_without_being_allowed_to(users: Users, settings: Any, who: str) -> None:
+    more, user_of = NOBODY[who]
+    settings.MCP = {**settings.MCP, **more}
+    client = client_of(user_of(users))
+
+    assert 'value="make"' not in client.get(URL).content.decode()
+    assert client.post(URL, new()).status_code == 404
+    assert not AccessToken.objects.exists()
+
+
+def test_a_user_who_was_deactivated_makes_none(users: Users) -> None:
+    client = client_of(users.ops)
+    User.objects.filter(pk=users.ops.pk).update(is_active=False)
+
+    assert client.post(URL, new()).status_code == 302
     assert not AccessToken.objects.exists()
 
 
@@ -239,7 +267,8 @@ def test_no_page_lists_any_number_of_tokens(users: Users, monkeypatch: pytest.Mo
 
     page = text_of(client_of(users.ops).get(URL).content.decode())
 
-    assert "third" in page and "second" in page and "first" not in page
+    listed = page.partition("Tokens")[2].partition("Make a token")[0]
+    assert "third" in listed and "second" in listed and "first" not in listed
     assert "1 older token is not listed" in page
 
 
@@ -347,11 +376,16 @@ def test_the_page_is_there_for_tokens_alone() -> None:
 
 
 @pytest.mark.usefixtures("_without_logins")
-def test_with_neither_there_is_no_page(users: Users, settings: Any) -> None:
+def test_with_neither_people_see_what_acts_for_them_and_connect_nothing(users: Users, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "SELF_SERVICE": []}
+    token_of(users.viewer, name="made for me")
 
-    for browser in (client_of(users.admin), Client()):
-        assert browser.get(URL).status_code == browser.post(URL, new()).status_code == 404
+    page = text_of(client_of(users.viewer).get(URL).content.decode())
+
+    assert "made for me" in page and "You may not connect an agent yourself." in page
+    assert "claude mcp add" not in page and "Make a token" not in page
+    assert Client().get(URL).status_code == 302
+    assert client_of(users.viewer).post(URL, new()).status_code == 404
 
 
 @pytest.mark.usefixtures("_without_logins")

@@ -187,8 +187,9 @@ def test_the_page_of_a_new_token_names_the_server_so_that_claude_code_takes_it(
 
     command = admin_page.locator("#mcp-claude-code").inner_text()
 
-    name = f"127-0-0-1-{served.port}"
-    assert command == (f'claude mcp add --transport http {name} {served.url} --header "Authorization: Bearer {made}"')
+    assert command == (
+        f'claude mcp add --transport http demo-project {served.url} --header "Authorization: Bearer {made}"'
+    )
 
 
 @further

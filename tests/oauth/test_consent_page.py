@@ -28,7 +28,7 @@ def between(first: str, last: str, found: list[str]) -> list[str]:
     return found[found.index(first) + 1 : found.index(last)]
 
 
-LIMITS = "It never gets more than you may do yourself. You can disconnect it at any time under Your apps and tokens."
+LIMITS = "It never gets more than you may do yourself. You can disconnect it at any time under My agent."
 
 
 def test_the_page_names_the_client_the_user_and_where_the_answer_goes(users: Users) -> None:

@@ -190,7 +190,7 @@ def test_neither_what_the_user_has_declined_nor_a_part_of_it_or_more_for_the_sam
         text = answer.json["result"]["content"][0]["text"]
         assert (answer.status, answer.json["result"]["isError"]) == (200, True)
         assert "declined" in text, (held, declined)
-        assert f"'Your apps and tokens' (http://localhost{reverse('mcp_django:connected')})" in text
+        assert f"'My agent' (http://localhost{reverse('mcp_django:connected')})" in text
         assert declined != "actions" or "scope actions" in text
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
-from django.urls import reverse
+from django.conf.urls.i18n import i18n_patterns
+from django.contrib import admin
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import path, reverse, set_urlconf
+from django.utils import translation
 
 from mcp_django import site
 from mcp_django.access import challenges
+from mcp_django.core.web_pages import home_url
 from tests.axes import HTTP
 from tests.checks.conftest import of
 from tests.support.data import Users
@@ -90,10 +95,57 @@ def opened(user: User | None) -> str:
     return client.get("/mcp", headers={"accept": CHROMIUM}).content.decode()
 
 
-def test_the_server_is_named_after_the_host_under_which_clients_know_it(settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": "https://shop.example.com"}
+def test_the_page_has_the_name_of_the_project_and_never_that_of_the_host(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": "https://127.0.0.1:8890"}
 
-    assert "claude mcp add --transport http shop-example-com https://shop.example.com/mcp" in opened(None)
+    page = opened(None)
+
+    assert "<h1>Demo project</h1>" in page and "<title>Demo project · MCP</title>" in page
+    assert "claude mcp add --transport http demo-project https://127.0.0.1:8890/mcp" in page
+    assert "127-0-0-1" not in page and "<h1>django</h1>" not in page
+
+
+def test_clients_that_do_not_reach_this_machine_are_not_offered(settings: Any) -> None:
+    ids = {}
+    for origin in ("http://127.0.0.1:8890", "https://shop.example.com"):
+        settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": origin}
+        ids[origin] = {
+            key for key in ("claude", "chatgpt", "n8n", "claude-desktop", "zed") if f'id="mcp-{key}"' in opened(None)
+        }
+
+    assert [*ids.values()] == [{"claude-desktop", "zed"}, {"claude", "chatgpt", "n8n", "claude-desktop", "zed"}]
+
+
+def test_the_page_has_a_way_back_to_the_site() -> None:
+    assert '<a href="/">Back to the site</a>' in opened(None)
+
+
+#: What the URLconf has → where the site begins, for staff and for a stranger.
+HOMES: dict[str, tuple[list[Any], str | None, str | None]] = {
+    "a first page": ([path("", HttpResponse), path("admin/", admin.site.urls)], "/", "/"),
+    "one in each language": (i18n_patterns(path("", HttpResponse)), "/de/", "/de/"),
+    "the admin alone, at a place that strangers do not learn": (
+        [path("hidden/", admin.site.urls)], "/hidden/", None,
+    ),
+    "nothing": ([], None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_where_the_way_back_leads(users: Users, home: str) -> None:
+    patterns, *expected = HOMES[home]
+    found = []
+    for user in (users.viewer, AnonymousUser()):
+        request = RequestFactory().get("/mcp")
+        request.user = user
+        set_urlconf(type("urls", (), {"urlpatterns": patterns}))  # type: ignore[arg-type]
+        try:
+            with translation.override("de"):
+                found.append(home_url(request))
+        finally:
+            set_urlconf(None)
+
+    assert found == expected
 
 
 def test_whoever_may_make_tokens_finds_the_page_for_it(users: Users) -> None:

@@ -292,7 +292,7 @@ def _check_can_wait(
     is_asked = needs.level is Level.ASK
     who = "The user must agree. That cannot be asked here, and" if is_asked else "Other people must approve this, and"
     if url_of(exchange.request) is None or not can_own(exchange.principal):
-        text = f"{who} the page of the admin for it is not served to this user. Nothing was changed."
+        text = f"{who} no page for it is served to this user. Nothing was changed."
         raise ToolError(text, reason="NO_APPROVER")
     change_rows.check_number(exchange, url_of(exchange.request))
     if len(encode(arguments)) > _MAX_KEPT_BYTES:

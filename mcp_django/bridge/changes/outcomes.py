@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import DataError, IntegrityError
 from django.db.models import ProtectedError, RestrictedError
@@ -14,6 +14,7 @@ from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.exchange.audience import own_page_path
 from mcp_django.models import Change
 from mcp_django.types import JSON
 
@@ -46,7 +47,7 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
             if approvals.level_of(known) is Level.APPROVE:
                 pending |= {"needs": approvals.told(known), "expires_at": known.expires_at.isoformat()}
                 who = "Other people than the user must approve it"
-            notes = [f"{who} on this page of the admin. Tell the user, then watch the resource."]
+            notes = [f"{who} on this page. Tell the user, then watch the resource."]
             return {**about, **pending, "url": url_of(exchange.request, known.key), "notes": notes}
         case State.WRITING if can_begin_again(known):
             again = "Make the same call again." if may_go_on(known) else _SENT
@@ -58,13 +59,23 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
     return {**about, "notes": [known.note or _NOT_DONE]}
 
 
-def url_of(request: MCPRequest, *key: str) -> str | None:
-    """The URL of a change in the admin, or of all; None where it is not served."""
+def url_of(request: MCPRequest, *key: str, user: Any = None) -> str | None:
+    """Where its user, or another one, decides about a change, or about all: in the admin, or on the page *My agent*.
+
+    None where neither is served.
+    """
+    user = request.mcp.principal.user if user is None else user
+    path = own_page_path(None, *key)
+    if getattr(user, "is_staff", False):
+        path = _admin_path(*key) or path
+    return None if path is None else request.build_absolute_uri(path)
+
+
+def _admin_path(*key: str) -> str | None:
     try:
-        path = reverse(f"admin:mcp_django_change_{'change' if key else 'changelist'}", args=key)
+        return reverse(f"admin:mcp_django_change_{'change' if key else 'changelist'}", args=key)
     except NoReverseMatch:
         return None
-    return request.build_absolute_uri(path)
 
 
 def waits(change: Change) -> bool:

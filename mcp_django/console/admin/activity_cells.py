@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,21 +11,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
+from mcp_django.console.pages.own_calls import LOOKS
 from mcp_django.models import Call
-
-#: Outcome → the class of its badge.
-_LOOKS: Mapping[str, str] = {
-    Call.Outcome.DONE: "is-good",
-    Call.Outcome.FAILED: "is-bad",
-    Call.Outcome.REFUSED: "is-note",
-    Call.Outcome.WAITING: "is-note",
-    Call.Outcome.UNKNOWN: "is-bad",
-}
 
 
 def badge(call: Call) -> SafeString:
     """The outcome, and behind it why it is not done."""
-    look = _LOOKS.get(call.outcome, "")
+    look = LOOKS.get(call.outcome, "")
     shown = format_html('<span class="mcp-badge {}">{}</span>', look, call.get_outcome_display())
     why = reason_text(call.reason, call.detail)
     if not why or why.lower() == call.outcome:

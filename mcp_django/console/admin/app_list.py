@@ -1,4 +1,7 @@
-"""Our part of the list of apps, which each page of an AdminSite has: one section, with the changes that wait."""
+"""Our part of the list of apps, which each page of an AdminSite has: one section, with the changes that wait.
+
+Its last line leads each member of staff to their own page.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest
+from django.utils.translation import gettext
 
-from mcp_django.console.admin import inbox
+from mcp_django.console.changes.waiting import MOST_COUNTED, waiting_for
+from mcp_django.exchange.audience import own_page_path
 from mcp_django.models import Change
 
 App = dict[str, Any]
@@ -39,7 +44,9 @@ def arranged(get_app_list: Callable[..., Any], request: HttpRequest, app_label: 
         found = get_app_list(request, app_label)
     # What a project lists may be the same each time, so it is never changed.
     found = _in_one_section(found)
-    return [_numbered(app, request) for app in found] if request.user.is_authenticated else found
+    if not request.user.is_authenticated:
+        return found
+    return _with_own_page([_numbered(app, request) for app in found], is_whole=app_label is None)
 
 
 def _in_one_section(found: Sequence[App]) -> Sequence[App]:
@@ -57,7 +64,27 @@ def _in_one_section(found: Sequence[App]) -> Sequence[App]:
 def _numbered(app: App, request: HttpRequest) -> App:
     if not any(one.get("model") is Change for one in app.get("models", ())):
         return app
-    count = len(inbox.waiting_for(request))
-    shown = f" ({count}+)" if count >= inbox.MOST_COUNTED else f" ({count})" if count else ""
+    count = len(waiting_for(request))
+    shown = f" ({count}+)" if count >= MOST_COUNTED else f" ({count})" if count else ""
     models = [{**one, "name": f"{one['name']}{shown}"} if one.get("model") is Change else one for one in app["models"]]
     return {**app, "models": models}
+
+
+def _with_own_page(found: Sequence[App], *, is_whole: bool) -> Sequence[App]:
+    """The list with a line that leads to the person's own page: in the whole one also where nothing else of ours is."""
+    url = own_page_path()
+    if url is None:
+        return found
+    # Themes for the admin ask each line for its model.
+    line = {
+        "model": Change, "object_name": "MyAgent", "name": gettext("My agent"), "admin_url": url, "add_url": None,
+        "view_only": True, "perms": dict.fromkeys(("add", "change", "delete"), False) | {"view": True},
+    }  # fmt: skip
+    label = _OURS[0]
+    if any(app.get("app_label") == label for app in found):
+        return [{**app, "models": [*app["models"], line]} if app.get("app_label") == label else app for app in found]
+    section = {
+        "name": Change._meta.app_config.verbose_name, "app_label": label, "app_url": url, "has_module_perms": True,
+        "models": [line],
+    }  # fmt: skip
+    return [*found, section] if is_whole else found

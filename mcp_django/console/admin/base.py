@@ -43,8 +43,12 @@ class PagesAdmin(AdminBase):
 
         With ``atomic=False`` it is in no transaction of ATOMIC_REQUESTS.
         """
-        found = self.admin_site.admin_view(view)
+        found = self.guarded(view)
         return path(route, found if atomic else not_atomic(found), name=self._name_of(name))
+
+    def guarded(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+        """The view, for people whom the AdminSite lets in."""
+        return self.admin_site.admin_view(view)
 
     def page_url(self, name: str, *args: Any) -> str:
         """The URL of a page of this ModelAdmin: one of its own, or "changelist", "add", "change" and the others."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import wraps
 from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import (
@@ -18,8 +20,8 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern
-from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -27,21 +29,22 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.bridge.changes import approvals, change_rows, outcomes, summaries
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.console.admin import deciding, inbox, undoing
+from mcp_django.console.admin import inbox, undoing
 from mcp_django.console.admin.base import FilteredAdmin
-from mcp_django.console.admin.change_words import ChangeWords, keys_shown
-from mcp_django.console.admin.deciding import decide, is_own, may_approve
-from mcp_django.console.admin.effect_parts import ROWS_OF_PAGE, parts_of
 from mcp_django.console.admin.links import row_link, visible_row
+from mcp_django.console.changes import deciding, waiting
+from mcp_django.console.changes.change_words import ChangeWords, agent_of, keys_shown, time_left
+from mcp_django.console.changes.deciding import decide, is_own, may_approve
+from mcp_django.console.changes.effect_parts import ROWS_OF_PAGE, parts_of
 from mcp_django.core.compat.admin import key_in_url
+from mcp_django.exchange.audience import own_page_path
 from mcp_django.models import Change
-from mcp_django.protocol.names import client_name, printable
+from mcp_django.protocol.names import printable
 
 #: Changes that are decided by one click, at most.
 _SEVERAL = 20
 #: Records that the page of a change leads to.
 _LINKED_KEYS = 10
-_HOUR, _DAY = 3_600, 86_400
 
 
 class ChangeAdmin(FilteredAdmin):
@@ -99,7 +102,7 @@ class ChangeAdmin(FilteredAdmin):
             # Those of another tenant, where that is known, are nobody's here.
             return queryset.filter(seen | deciding.in_tenant(request) | deciding.UNKNOWN)
         if request.user.has_perm(approvals.PERMISSION):
-            seen |= inbox.NEEDS_OTHERS & deciding.in_tenant(request)
+            seen |= waiting.NEEDS_OTHERS & deciding.in_tenant(request)
         return queryset.filter(seen)
 
     # The list.
@@ -113,13 +116,13 @@ class ChangeAdmin(FilteredAdmin):
         # A column of the list does not know its viewer, and asks for one change after the other.
         changes = super().get_changelist_instance(request)
         shown: list[Any] = list(changes.result_list)
-        words, votes, groups = ChangeWords(request, shown), approvals.votes_by_change(shown), inbox.groups(request)
-        waiting = {one.pk: one for one in inbox.waiting_for(request)}
-        agents = Counter(map(_agent_of, waiting.values()))
+        words, votes, groups = ChangeWords(request, shown), approvals.votes_by_change(shown), waiting.groups(request)
+        mine = {one.pk: one for one in waiting.waiting_for(request)}
+        agents = Counter(map(_agent_of, mine.values()))
         for change in shown:
             change.told, change.votes = words.of(change).text, votes[change.pk]
             change.alike = groups.get(change.pk, ())
-            change.is_one_of_several = agents[_agent_of(change)] > 1 and change.pk in waiting
+            change.is_one_of_several = agents[_agent_of(change)] > 1 and change.pk in mine
             change.is_own = is_own(request, change)
         changes.result_list = shown
         return changes
@@ -132,7 +135,7 @@ class ChangeAdmin(FilteredAdmin):
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, change: Change) -> str:
         if outcomes.waits(change):
-            return f"{_waits_for(change)} · {_left(change)}"
+            return f"{_waits_for(change)} · {time_left(change)}"
         if change.state == Change.State.WRITING and change_rows.lease_is_over(change):
             return gettext("its end is not known")
         return str(Change.State(change_rows.state_of(change)).label)
@@ -143,12 +146,11 @@ class ChangeAdmin(FilteredAdmin):
 
     @admin.display(description=_("agent"), ordering="user_name")
     def agent(self, change: Change) -> str:
-        # An OAuth client chooses what its tokens are named, and a user the names of theirs.
-        named = change.client_name or client_name(change.token_name)
+        named = agent_of(change)
         if not named:
             # A person who undoes something.
             return printable(change.user_name)
-        return printable(gettext("%(agent)s of %(user)s") % {"agent": named, "user": change.user_name})
+        return gettext("%(agent)s of %(user)s") % {"agent": named, "user": printable(change.user_name)}
 
     @admin.display(description=_("together"))
     def together(self, change: Any) -> str:
@@ -188,12 +190,12 @@ class ChangeAdmin(FilteredAdmin):
         return linked or "-"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        count = len(inbox.waiting_for(request))
+        count = len(waiting.waiting_for(request))
         title = ngettext(
             "Changes by agents · %(count)d waits for you", "Changes by agents · %(count)d wait for you", count
         )
         shown = title % {"count": count} if count else _("Changes by agents")
-        if request.method == "GET" and (elsewhere := inbox.number_elsewhere(request)):
+        if request.method == "GET" and (elsewhere := waiting.number_elsewhere(request)):
             told = ngettext(
                 "%(count)d change waits at another host. Open this page at the host at which its agent works.",
                 "%(count)d changes wait at other hosts. Open this page at the hosts at which their agents work.",
@@ -241,6 +243,21 @@ class ChangeAdmin(FilteredAdmin):
 
     # The page of a change, and the click.
 
+    def guarded(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+        """Whoever is no staff decides about the changes of their own agents on *My agent*, and is led there."""
+        found = super().guarded(view)
+
+        @wraps(found)
+        def view_or_own_page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            # Staff of whom the AdminSite asks more, such as a code, are led to its login.
+            may_enter = self.admin_site.has_permission(request) or AdminSite.has_permission(self.admin_site, request)
+            if may_enter or not request.user.is_authenticated or request.method != "GET":
+                return found(request, *args, **kwargs)
+            own = own_page_path(None, key_in_url(kwargs.get("object_id", "")))
+            return found(request, *args, **kwargs) if own is None else HttpResponseRedirect(own)
+
+        return view_or_own_page
+
     def get_urls(self) -> list[URLPattern]:
         # They work in another thread, so the request must hold no lock.
         return [
@@ -267,9 +284,9 @@ class ChangeAdmin(FilteredAdmin):
         shown |= deciding.shown(request, change, page)
         shown["can_undo"], shown["is_open"] = undoing.can_be_undone(change), outcomes.waits(change)
         if shown.get("waits"):
-            shown |= {"votes": _marked(change, shown), "left": _left(change)}
+            shown |= {"votes": _marked(change, shown), "left": time_left(change)}
             shown["rules"] = printable(", ".join(change.needs.get("rules", ())))
-            shown |= {"alike": len(inbox.of_agent(request, change)) - 1}
+            shown |= {"alike": len(waiting.of_agent(request, change)) - 1}
         elif not outcomes.waits(change):
             rows = words.rows_of(change)
             if len(rows) > (_LINKED_KEYS if "effect" in shown else 0):
@@ -336,8 +353,11 @@ class ChangeAdmin(FilteredAdmin):
             return ""
         keys = keys_shown(request, change)
         try:
-            model = apps.get_model(change.model)
+            # In another tenant the keys name other records.
+            model = apps.get_model(change.model) if deciding.is_in_its_tenant(request, change) else None
         except LookupError:
+            model = None
+        if model is None:
             return printable(", ".join(keys))
         names = _names_in(change) if is_own(request, change) else {}
         linked = [(self._record(request, model, key, names.get(key, "")),) for key in keys[:_LINKED_KEYS]]
@@ -373,7 +393,7 @@ class ChangeAdmin(FilteredAdmin):
         change = self.get_object(request, key_in_url(object_id))
         if change is None:
             raise Http404
-        found = inbox.of_agent(request, change)
+        found = waiting.of_agent(request, change)
         if request.method != "POST":
             words = ChangeWords(request, found)
             return self.page(
@@ -419,12 +439,3 @@ def _waits_for(change: Any) -> Any:
         votes = getattr(change, "votes", None)
         return gettext("waits: %(progress)s") % {"progress": approvals.progress(change, votes)}
     return _("waits for you") if getattr(change, "is_own", False) else _("waits for its user")
-
-
-def _left(change: Change) -> str:
-    """How long it waits yet, in whole days or hours."""
-    seconds = max(0, (change.expires_at - timezone.now()).total_seconds())
-    days, hours = int(seconds // _DAY), int(seconds // _HOUR)
-    if days:
-        return ngettext("%(count)d day left", "%(count)d days left", days) % {"count": days}
-    return ngettext("%(count)d hour left", "%(count)d hours left", hours) % {"count": hours}

@@ -14,12 +14,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.sites import all_sites
-from mcp_django.console.admin import documentation, inbox
+from mcp_django.console.admin import documentation
 from mcp_django.console.admin.activity import CallAdmin
 from mcp_django.console.admin.call_chart import Chart
 from mcp_django.console.admin.getting_started import GettingStarted
 from mcp_django.console.admin.overrides import tool_of
 from mcp_django.console.admin.token_status import SOON
+from mcp_django.console.changes import waiting
 from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
 
@@ -73,7 +74,7 @@ class Overview:
     @cached_property
     def waiting(self) -> int:
         """How many changes wait for this viewer."""
-        return len(inbox.waiting_for(self._request)) if self._shows(Change) else 0
+        return len(waiting.waiting_for(self._request)) if self._shows(Change) else 0
 
     @cached_property
     def due_at(self) -> datetime.datetime | None:
@@ -84,7 +85,7 @@ class Overview:
     @cached_property
     def lacks_due(self) -> bool:
         """Whether changes have waited for other people, and ``mcp_due`` has never run to tell anybody."""
-        return self._shows(Change) and self.due_at is None and Change.objects.filter(inbox.NEEDS_OTHERS).exists()
+        return self._shows(Change) and self.due_at is None and Change.objects.filter(waiting.NEEDS_OTHERS).exists()
 
     @cached_property
     def unmet(self) -> Sequence[str]:

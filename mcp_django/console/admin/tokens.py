@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.apps import apps
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, transaction
@@ -23,7 +22,6 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import site
-from mcp_django.conf import OAUTH_APP
 from mcp_django.console.admin.links import activity_link, shows_activity
 from mcp_django.console.admin.pausing import PausableAdmin, Subject, of_token
 from mcp_django.console.admin.sees import SeesAdmin
@@ -33,7 +31,8 @@ from mcp_django.console.credentials.lendings import ShownLending, end, scopes_in
 from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.makers import maker_in_words, maker_of
 from mcp_django.console.credentials.scopes import reach_of
-from mcp_django.console.pages.connecting import client_setups, server_name
+from mcp_django.console.pages.connecting import client_setups
+from mcp_django.console.pages.project_name import server_name
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.secret import Secret
 from mcp_django.models import AccessToken, Lending, sealed
@@ -214,10 +213,7 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
 
     def _shown(self, request: HttpRequest, token: AccessToken, plain: Secret) -> HttpResponse:
         """The only page that shows the token."""
-        logs_in = apps.is_installed(OAUTH_APP)
-        endpoint = _endpoint(request)
-        name = server_name(site.implementation()["name"], endpoint)
-        clients = client_setups(endpoint, name, token=plain, logs_in=logs_in)
+        clients = client_setups(_endpoint(request), server_name(site), token=plain)
         title = _("The new token")
         return self.page(
             request,

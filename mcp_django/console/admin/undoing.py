@@ -12,9 +12,9 @@ from mcp_django.bridge.changes.change_rows import NotWaiting
 from mcp_django.bridge.changes.proposed import LINEAGE
 from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.writes.tools import UndoChange
-from mcp_django.console.admin import deciding
-from mcp_django.console.admin.deciding import Outcome
-from mcp_django.console.admin.effect_parts import parts_of
+from mcp_django.console.changes import deciding
+from mcp_django.console.changes.deciding import Outcome
+from mcp_django.console.changes.effect_parts import parts_of
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
 

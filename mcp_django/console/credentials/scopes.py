@@ -66,6 +66,10 @@ class Opened:
     others: dict[str, str]
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.reads or any(self.writes.values()) or self.tools or self.others)
+
+    @property
     def changes_data(self) -> bool:
         return any(self.writes.values()) or any(tool.may_change for tool in self.tools.values())
 

@@ -10,11 +10,11 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.cache import patch_vary_headers
 
 from mcp_django.conf import OAUTH_APP, get_conf
-from mcp_django.console.pages.connecting import client_setups, server_name
-from mcp_django.console.pages.own_page import url_of_page
+from mcp_django.console.pages.connecting import client_setups
 from mcp_django.console.pages.own_tokens import may_make_tokens
-from mcp_django.core.web_pages import login, page
-from mcp_django.exchange.audience import resource_of
+from mcp_django.console.pages.project_name import server_name, title_of
+from mcp_django.core.web_pages import home_url, login, page
+from mcp_django.exchange.audience import own_page_path, resource_of
 from mcp_django.models import AccessToken
 from mcp_django.protocol.revisions import REVISIONS
 
@@ -29,20 +29,19 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if get_conf().LANDING_PAGE == "login" and not is_known:
         return _varied(login(request))
     logs_in = apps.is_installed(OAUTH_APP)
-    implementation, endpoint = site.implementation(), resource_of(request)
-    title = str(implementation.get("title") or implementation["name"])
-    name = server_name(implementation["name"], endpoint)
+    endpoint = resource_of(request)
     context = {
-        "title": title,
+        "title": title_of(site),
         "endpoint": endpoint,
         "oldest": REVISIONS[0],
         "newest": REVISIONS[-1],
-        "clients": client_setups(endpoint, name, logs_in=logs_in),
+        "clients": client_setups(endpoint, server_name(site), logs_in=logs_in),
         "logs_in": logs_in,
         "is_known": is_known,
-        "connected_url": url_of_page(site) if is_known else None,
-        "login_url": url_of_page(site) if get_conf().SELF_SERVICE and not is_known else None,
+        "connected_url": own_page_path(site.name) if is_known else None,
+        "login_url": own_page_path(site.name) if get_conf().SELF_SERVICE and not is_known else None,
         "add_token_url": _add_token_url(request, site) if is_known else None,
+        "home_url": home_url(request),
     }
     response = page(request, "landing", context, has_script=True)
     if request.method == "HEAD":
@@ -53,7 +52,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 def _add_token_url(request: HttpRequest, site: MCPSite) -> str | None:
     """Where the viewer makes a token: in the admin, or on a page of one's own. None where neither is allowed."""
-    return _admin_url(request) or (url_of_page(site) if may_make_tokens(request.user) else None)
+    return _admin_url(request) or (own_page_path(site.name) if may_make_tokens(request.user) else None)
 
 
 def _admin_url(request: HttpRequest) -> str | None:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import nonces
+from mcp_django.access.permissions import may_connect
 from mcp_django.conf import get_conf
 from mcp_django.console.credentials.lendings import ShownLending
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
@@ -35,7 +36,7 @@ LISTED = 100
 
 def may_make_tokens(user: Any) -> bool:
     """Whether the user may make tokens of their own outside of the admin."""
-    return bool(get_conf().SELF_SERVICE) and bool(user.is_active and getattr(user, "is_staff", False))
+    return bool(get_conf().SELF_SERVICE) and may_connect(user)
 
 
 def tokens_of(user: Any) -> models.QuerySet[AccessToken]:

@@ -13,7 +13,8 @@ from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import OAUTH_APP, Conf, get_conf
-from mcp_django.console.pages.connecting import TOKEN_VARIABLE, ClientSetup, client_setups, server_name
+from mcp_django.console.pages.connecting import TOKEN_VARIABLE, ClientSetup, client_setups
+from mcp_django.console.pages.project_name import server_name
 from mcp_django.management.arguments import find_site
 from mcp_django.protocol.names import printable
 from mcp_django.protocol.unknown_names import nearest
@@ -38,8 +39,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         site = find_site(options["site"])
         endpoint = _endpoint(site) if options["url"] is None else _checked(options["url"])
-        name = server_name(site.implementation()["name"], endpoint)
-        setups = client_setups(endpoint, name, logs_in=apps.is_installed(OAUTH_APP))
+        setups = client_setups(endpoint, server_name(site), logs_in=apps.is_installed(OAUTH_APP))
         if options["client"] is not None:
             setup = _named(options["client"], setups)
             self._tell(setup.where)

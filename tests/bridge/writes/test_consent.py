@@ -377,14 +377,14 @@ def test_a_client_that_can_ask_does_not_so_for_a_change_that_waits(
     assert questions(said) == []
 
 
-def test_without_the_pages_of_the_admin_nothing_can_wait(
+def test_without_a_page_for_its_user_nothing_can_wait(
     mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_django.bridge.changes.applying.url_of", lambda *_: None)
 
     said = confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
 
-    assert "the page of the admin for it is not served" in refusal_of(said)
+    assert "no page for it is served" in refusal_of(said)
     assert Change.objects.count() == 0
 
 

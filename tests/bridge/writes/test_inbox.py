@@ -17,7 +17,7 @@ from django.urls import reverse
 from demo_project.flights.models import Flight
 from mcp_django.bridge.changes import summaries
 from mcp_django.bridge.changes.summaries import Line
-from mcp_django.console.admin import effect_parts
+from mcp_django.console.changes import effect_parts
 from mcp_django.models import Change
 from tests.bridge.writes.approving import APPROVER, FLIGHT, notes_of, propose, staff, text_of
 from tests.bridge.writes.clicking import Browser, approve, said, state_of

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 
@@ -23,16 +24,17 @@ from mcp_django.bridge.changes.summaries import Line, exact
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.uris import LEFT_OUT
-from mcp_django.console.admin import deciding
+from mcp_django.console.changes import deciding
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change
-from mcp_django.protocol.names import printable
+from mcp_django.protocol.names import client_name, printable
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
 
 #: Rows that a line names, fields whose values it tells, and the characters of one of them.
 _MOST_NAMED, _MOST_FIELDS, _MOST_CHARS = 3, 2, 60
+_HOUR, _DAY = 3_600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,13 @@ class ChangeWords:
         self._changes = [one for one in changes if deciding.may_read(request, one)]
         self._lines = {one.pk: _main_lines(one) for one in self._changes}
         self._rights: dict[str, Rights] = {}
-        self._names: dict[tuple[str, str], Mapping[str, str]] = {}
-        places = {(one.site, model) for one in self._changes for model in self._models_of(one)}
-        for site, model in places:
-            of_model = [one for one in self._changes if one.site == site and model in self._models_of(one)]
-            self._names[site, model] = self._named(of_model, model, _MOST_NAMED)
+        #: By site, tenant and model.
+        self._names: dict[tuple[str, str, str], Mapping[str, str]] = {}
+        places = {(one.site, one.tenant, model) for one in self._changes for model in self._models_of(one)}
+        for site, tenant, model in places:
+            there = [one for one in self._changes if (one.site, one.tenant) == (site, tenant)]
+            of_model = [one for one in there if model in self._models_of(one)]
+            self._names[site, tenant, model] = self._named(of_model, model, _MOST_NAMED)
 
     def of(self, change: Change) -> Told:
         """The change in words; by its keys alone for somebody who may not read of it, or of none of its rows."""
@@ -123,13 +127,15 @@ class ChangeWords:
         return [change.model] if change.model else list(dict.fromkeys(line.model for line in lines if line.model))
 
     def _named(self, changes: Sequence[Change], model: str, most: int | None) -> dict[str, str]:
-        """By their keys, the names of the first rows of changes of a model, as far as they may be read."""
+        """By their keys, the names of the first rows of a tenant's changes of a model, as far as they may be read."""
         rights = self._rights_of(changes[0]).of_label(model)
         if rights is None or not rights.has_rows:
             return {}
         wanted = {one.pk: _keys_of(one, model, self._lines[one.pk])[:most] for one in changes}
         keys = list(dict.fromkeys(key for some in wanted.values() for key in some))
-        visible = visible_keys(rights, keys)
+        # In another tenant these keys name other rows. Only the user of its agent reads of a change there.
+        is_here = deciding.is_in_its_tenant(self._request, changes[0])
+        visible = visible_keys(rights, keys) if is_here else ()
         named = row_names.names_of(rights, [key for key in keys if key in visible])
         found = {key: named.get(key, "") for key in keys if key in visible}
         for one in changes:
@@ -155,7 +161,7 @@ class ChangeWords:
 
     def _name(self, change: Change, line: Line) -> str:
         """What a row is called, in a list; empty where it may not be seen. A new one has no name yet."""
-        name = self._names[change.site, line.model].get(line.key) if line.key else None
+        name = self._names[change.site, change.tenant, line.model].get(line.key) if line.key else None
         return "" if name is None else _short(name or line.key)
 
     # Values.
@@ -190,6 +196,21 @@ def by_keys(request: HttpRequest, change: Change) -> str:
     if more := max(0, len(keys) - _MOST_NAMED):
         named += " " + ngettext("and %(number)d more", "and %(number)d more", more) % {"number": more}
     return " ".join(filter(None, [str(change), named]))
+
+
+def agent_of(change: Change) -> str:
+    """The client that proposes it, or its token; empty for a person who undoes something."""
+    # An OAuth client chooses what its tokens are named, and a user the names of theirs.
+    return printable(change.client_name or client_name(change.token_name))
+
+
+def time_left(change: Change) -> str:
+    """How long it waits yet, in whole days or hours."""
+    seconds = max(0, (change.expires_at - timezone.now()).total_seconds())
+    days, hours = int(seconds // _DAY), int(seconds // _HOUR)
+    if days:
+        return ngettext("%(count)d day left", "%(count)d days left", days) % {"count": days}
+    return ngettext("%(count)d hour left", "%(count)d hours left", hours) % {"count": hours}
 
 
 def keys_shown(request: HttpRequest, change: Change) -> list[str]:

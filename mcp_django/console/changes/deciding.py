@@ -25,7 +25,7 @@ from mcp_django.bridge.changes.run import StaleView
 from mcp_django.bridge.changes.tenants import BY_HOST, tenant_of
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.sites import MCPSite, all_sites, site
-from mcp_django.console.admin.effect_parts import parts_of, parts_of_answer
+from mcp_django.console.changes.effect_parts import parts_of, parts_of_answer
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
@@ -213,7 +213,8 @@ def tell(request: HttpRequest, of: Iterable[Outcome]) -> None:
     """Say what came of decisions: what came of several alike is said once."""
     for (level, text), count in Counter((one.level, str(one.text)) for one in of).items():
         several = gettext("%(count)d changes: %(text)s") % {"count": count, "text": text}
-        messages.add_message(request, level, several if count > 1 else text)
+        # Outside of the admin there may be no messages, and the page of the change says what became of it.
+        messages.add_message(request, level, several if count > 1 else text, fail_silently=True)
 
 
 def _give_up(request: HttpRequest, change: Change, note: str) -> Outcome:

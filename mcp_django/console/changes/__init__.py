@@ -1,0 +1,1 @@
+"""What people are shown of the changes that agents propose, and what they decide, in the admin and outside of it."""
