@@ -19,7 +19,9 @@ from typing import Any
 
 from bench.goals import Goal
 
-CALLS, TOKENS, USERS = 100_000, 1_000, 20_000
+CALLS, TOKENS, USERS, MODELS = 100_000, 1_000, 20_000, 300
+#: Token templates, each of which the form of a new token names.
+_TEMPLATES = 20
 #: The goals for each page: milliseconds of processor, and queries, which stay below.
 GOAL_MS, GOAL_QUERIES = 200, 20
 #: Pages that may take longer, and are kept for a minute.
@@ -41,6 +43,10 @@ _PAGES: Mapping[str, str] = {
     "tokens": f"{_ROOT}/accesstoken/",
     "a new token": f"{_ROOT}/accesstoken/add/",
     "a token": f"{_ROOT}/accesstoken/1/change/",
+    "token templates": f"{_ROOT}/tokentemplate/",
+    "a new token template": f"{_ROOT}/tokentemplate/add/",
+    "grants": f"{_ROOT}/grant/",
+    "OAuth clients": "/admin/mcp_django_oauth/client/",
     "activity": f"{_ROOT}/call/",
     "a call": f"{_ROOT}/call/1/change/",
     "a credential": f"{_ROOT}/call/{_FIRST}/credential/",
@@ -65,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "BENCH_MCP": '{"MAX_BULK_ROWS": 1000}',
         }  # fmt: skip
         took, waiting = _measure(options.calls, options.tokens, options.rounds)
-    print(f"| with {options.calls:,} calls and {options.tokens:,} tokens | ms | queries |", "|---|---:|---:|", sep="\n")
+    much = f"{options.calls:,} calls, {options.tokens:,} tokens, {USERS:,} users and {MODELS} models"
+    print(f"| with {much} | ms | queries |", "|---|---:|---:|", sep="\n")
     for page, (ms, queries) in took.items():
         print(f"| {page} | {ms:,.0f} | {queries} |")
     missed = [
@@ -93,6 +100,7 @@ def _measure(calls: int, tokens: int, rounds: int) -> tuple[Mapping[str, tuple[f
 
     from bench import waiting_changes
 
+    _expose(MODELS)
     call_command("migrate", verbosity=0)
     user = User.objects.create_superuser("admin")
     _fill(user, calls, tokens)
@@ -115,11 +123,24 @@ def _measure(calls: int, tokens: int, rounds: int) -> tuple[Mapping[str, tuple[f
     return took, list(waiting_changes.measure(browser, rounds))
 
 
+def _expose(number: int) -> None:
+    """Put so many models into the admin. They have no tables, since no page of these asks for their rows."""
+    from django.contrib import admin
+    from django.db import models
+
+    for one in range(number):
+        meta = type("Meta", (), {"app_label": "flights", "managed": False, "verbose_name": f"kind {one}"})
+        fields = {"name": models.CharField(max_length=50), "Meta": meta, "__module__": "demo_project.flights.models"}
+        model: Any = type(f"Kind{one}", (models.Model,), fields)
+        admin.site.register(model, type("KindAdmin", (admin.ModelAdmin,), {"list_display": ["name"]}))
+
+
 def _fill(user: Any, calls: int, tokens: int) -> None:
     from django.utils import timezone
 
     from mcp_django.bridge.tools.saved_queries import MAX_SAVED, write
-    from mcp_django.models import AccessToken, Call, Tool
+    from mcp_django.models import AccessToken, Call, Grant, TokenTemplate, Tool
+    from mcp_django.oauth.models import Client
 
     choose = random.Random(1)
     for number in range(MAX_SAVED):
@@ -128,8 +149,17 @@ def _fill(user: Any, calls: int, tokens: int) -> None:
     now, step = timezone.now(), timedelta(days=_DAYS) / max(calls, 1)
     type(user).objects.bulk_create(type(user)(username=f"user {number}") for number in range(USERS))
     holders = list(type(user).objects.exclude(pk=user.pk)[:tokens])
+    scopes = ["read", *(f"model:flights.kind{number}:read" for number in range(20))]
+    for number in range(_TEMPLATES):
+        TokenTemplate.objects.create(name=f"template {number}", scopes=scopes)
     for number in range(tokens):
-        AccessToken.objects.create_token(user=holders[number % len(holders)], name=f"agent {number}")
+        holder, client = holders[number % len(holders)], f"client {number}"
+        AccessToken.objects.create_token(user=holder, name=f"agent {number}", scopes=scopes)
+        Client.objects.create(key=client, name=client, registered_by="document")
+        Grant.objects.create(
+            user=holder, client=client, client_name=client, resource="http://localhost/mcp", scopes=scopes,
+            expires_at=now + timedelta(days=30),
+        )  # fmt: skip
     for start in range(0, calls, _BATCH):
         Call.objects.bulk_create(
             Call(

@@ -14,10 +14,20 @@ if TYPE_CHECKING:
     from mcp_django.console.admin.changes import ChangeAdmin
     from mcp_django.console.admin.models import RestrictionAdmin
     from mcp_django.console.admin.prompts import PromptAdmin
+    from mcp_django.console.admin.token_templates import TokenTemplateAdmin
     from mcp_django.console.admin.tokens import AccessTokenAdmin
     from mcp_django.console.admin.tools import ToolAdmin
 
-__all__ = ["AccessTokenAdmin", "CallAdmin", "ChangeAdmin", "PromptAdmin", "RestrictionAdmin", "ToolAdmin", "register"]
+__all__ = [
+    "AccessTokenAdmin",
+    "CallAdmin",
+    "ChangeAdmin",
+    "PromptAdmin",
+    "RestrictionAdmin",
+    "TokenTemplateAdmin",
+    "ToolAdmin",
+    "register",
+]
 
 # As the admin does it: a project may unregister them.
 register(admin.site)

@@ -86,26 +86,10 @@ def test_a_token_may_expire(superuser: User) -> None:
     assert AccessToken.objects.get().expires_at == timezone.datetime.fromisoformat("2050-01-31T12:00:00-05:00")
 
 
-def test_a_token_may_be_limited_and_limits_that_are_none_are_refused_with_the_remedy(superuser: User) -> None:
-    def post(typed: str) -> Any:
-        return logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, limits=typed))
-
-    for typed, message in {
-        '{"calls": "many"}': "is not a rate. Write a number and a period, such as",
-        '{"failures": "1/min"}': "cannot be limited here", '["60/min"]': "is not a dictionary",
-        "60/min": "Enter a valid JSON.",
-    }.items():  # fmt: skip
-        assert message in post(typed).context["adminform"].form.errors["limits"][0]
-    assert not AccessToken.objects.exists()
-    for typed in ('{"calls": "60/min"}', "", "null"):
-        post(typed)
-    assert [token.limits for token in AccessToken.objects.order_by("pk")] == [{"calls": "60/min"}, {}, {}]
-
-
 #: What the form sends beside the usual.
 MISTAKES: list[dict[str, Any]] = [
     {"scopes": ["writing"]}, {"scopes": []}, {"user": ""}, {"user": "999"}, {"name": ""},
-    {"single_scopes": "writing"}, {"single_scopes": "model:flights.fligth:read"}, {"single_scopes": "tool:nonsense"},
+    {"scopes": ["model:flights.fligth:read"]}, {"scopes": ["tool:nonsense"]}, {"limits-calls": "many"},
     {"addresses": "10.0.0.1/8"}, {"lifetime": ""}, {"lifetime": "8"}, {"lifetime": "date"},
     {"lifetime": "date", "expires_at_0": "2001-01-31", "expires_at_1": "12:00:00"},
     {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"},
@@ -130,32 +114,21 @@ def test_the_hash_is_no_field_of_the_form(superuser: User) -> None:
 
 def test_a_token_for_one_model_and_some_addresses_is_made_and_changed(superuser: User) -> None:
     client, only = logged_in(superuser), "model:flights.flight:read"
-    single = "tool:find_records, model:flights.Flight:read"
-    posted = new(user=superuser.pk, scopes=[], single_scopes=single, addresses="192.0.2.7, 2001:DB8::/32")
+    posted = new(user=superuser.pk, scopes=["tool:find_records", only], addresses="192.0.2.7, 2001:DB8::/32")
     client.post(f"{TOKENS}add/", posted)
     token = AccessToken.objects.get()
     form = client.get(f"{TOKENS}{token.pk}/change/").context["adminform"].form
 
     client.post(
         f"{TOKENS}{token.pk}/change/",
-        {"name": "x", "scopes": ["actions"], "single_scopes": only, "addresses": "192.0.2.7/32, 2001:db8::/32",
+        {"name": "x", "scopes": ["actions", only], "addresses": "192.0.2.7/32, 2001:db8::/32",
          **NEVER_EXPIRES},
     )  # fmt: skip
     after = AccessToken.objects.get()
 
     assert (token.scopes, token.addresses) == ([only, "tool:find_records"], ["192.0.2.7/32", "2001:db8::/32"])
-    assert (form["single_scopes"].initial, form["scopes"].initial) == (f"{only}, tool:find_records", [])
+    assert form["scopes"].initial == [only, "tool:find_records"]
     assert (after.scopes, after.addresses) == (["actions", only], token.addresses)
-
-
-def test_a_token_whose_model_is_gone_can_still_be_renamed(superuser: User) -> None:
-    token, _ = AccessToken.objects.create_token(user=superuser, scopes=["model:old.model:read"], expires_at=NEVER)
-
-    logged_in(superuser).post(
-        f"{TOKENS}{token.pk}/change/", {"name": "new", "single_scopes": "model:old.model:read", **NEVER_EXPIRES}
-    )
-
-    assert AccessToken.objects.get().name == "new"
 
 
 def test_an_expired_token_can_still_be_renamed(superuser: User) -> None:

@@ -21,12 +21,12 @@ from mcp_django.core.events.controls import ControlKind
 from mcp_django.core.events.transaction import note_control
 
 if TYPE_CHECKING:
-    from mcp_django.models import AccessToken, AdminOverride, Grant, Restriction
+    from mcp_django.models import AccessToken, AdminOverride, Grant, Restriction, TokenTemplate
 
 
 def connect() -> None:
     """Connect the receivers, each to its own senders."""
-    from mcp_django.models import AccessToken, Prompt, Restriction, Tool
+    from mcp_django.models import AccessToken, Prompt, Restriction, TokenTemplate, Tool
     from mcp_django.models.grants import grant_ended
 
     user = get_user_model()
@@ -43,6 +43,8 @@ def connect() -> None:
     grant_ended.connect(_grant_ended, dispatch_uid="mcp_django.access")
     post_save.connect(_token_saved, sender=AccessToken, dispatch_uid="mcp_django.trail")
     post_delete.connect(_token_deleted, sender=AccessToken, dispatch_uid="mcp_django.trail")
+    post_save.connect(_template_saved, sender=TokenTemplate, dispatch_uid="mcp_django.trail")
+    post_delete.connect(_template_deleted, sender=TokenTemplate, dispatch_uid="mcp_django.trail")
     for model in (Tool, Prompt):
         pre_save.connect(_note_switch, sender=model, dispatch_uid="mcp_django.trail")
         post_save.connect(_override_saved, sender=model, dispatch_uid="mcp_django.trail")
@@ -129,6 +131,18 @@ def _token_deleted(sender: Any, instance: AccessToken, using: str, **kwargs: Any
 
     if not _is_leftover(instance):
         trail.note_token(instance, "deleted", using)
+
+
+def _template_saved(sender: Any, instance: TokenTemplate, created: bool, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
+    trail.note_template(instance, "created" if created else "changed", using)
+
+
+def _template_deleted(sender: Any, instance: TokenTemplate, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import trail
+
+    trail.note_template(instance, "deleted", using)
 
 
 def _note_switch(sender: type[AdminOverride], instance: AdminOverride, using: str, **kwargs: Any) -> None:

@@ -18,7 +18,7 @@ from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
-from mcp_django.models import AccessToken, AdminOverride, Call, Change, Grant, Lending, Restriction
+from mcp_django.models import AccessToken, AdminOverride, Call, Change, Grant, Lending, Restriction, TokenTemplate
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 
@@ -57,6 +57,14 @@ def note_token(token: AccessToken, change: str, using: str) -> None:
     # A token and its successors have the same line.
     values = {"owner": str(token.user_id), "line": str(token.line)}
     _note(using, reason=change, values=encode(values).decode(), **about)
+
+
+def note_template(template: TokenTemplate, change: str, using: str) -> None:
+    """As ``note_token``, of a template for tokens: ``template created``, ``template changed``, ``template deleted``."""
+    values = encode({"scopes": " ".join(template.scopes)}).decode()
+    about = {"kind": Call.Kind.TOKEN.value, "token_name": printable(template.name)}
+    about |= {"model": template._meta.label_lower}
+    _note(using, reason=f"template {change}", values=values, **about)
 
 
 def note_grant(grant: Grant, change: str, using: str, **values: Any) -> None:

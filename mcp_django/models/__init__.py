@@ -21,6 +21,7 @@ from mcp_django.models.sessions import (
 )
 from mcp_django.models.tasks import Task, TaskQuestion
 from mcp_django.models.throttles import Throttle
+from mcp_django.models.token_templates import TokenTemplate
 from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest, sealed
 from mcp_django.models.uploads import Upload, UploadPart
 
@@ -47,6 +48,7 @@ __all__ = [
     "TaskQuestion",
     "Throttle",
     "Ticket",
+    "TokenTemplate",
     "Tool",
     "Upload",
     "UploadPart",

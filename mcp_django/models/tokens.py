@@ -131,14 +131,10 @@ class AccessToken(models.Model):
     addresses = models.JSONField(_("addresses"), default=list, blank=True, validators=[validate_addresses])
     limits = models.JSONField(
         _("limits"), default=dict, blank=True, validators=[validate_limits],
-        help_text=_(
-            'What the agent may do in a time, as {"calls": "60/min", "rows": "10000/day"}. It can be limited further '
-            "than by the settings, and never less."
-        ),
     )  # fmt: skip
     hash = models.CharField(max_length=64, unique=True, editable=False)
     #: The last characters of the plain text, by which people recognise it. Empty where it is not known any more.
-    last_chars = models.CharField(_("ends in"), max_length=_LAST_CHARS, blank=True, editable=False)
+    last_chars = models.CharField(_("last characters"), max_length=_LAST_CHARS, blank=True, editable=False)
     #: The credential line, which a token shares with those that succeed it.
     line = models.UUIDField(default=uuid.uuid4, db_index=True, editable=False)
     #: The grant by which an OAuth client got it. None for a token that was made by hand.
@@ -153,7 +149,7 @@ class AccessToken(models.Model):
     resource = models.CharField(_("resource"), max_length=500, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("ends"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
     #: When its user was written to about its end: see ``server.ending_tokens``.
     told_at = models.DateTimeField(_("told"), null=True, editable=False)

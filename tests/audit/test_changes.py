@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import transaction
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
 from mcp_django.access import trail
 from mcp_django.audit.recorder import recorder
-from mcp_django.models import AccessToken, Call, Tool
+from mcp_django.models import AccessToken, Call, TokenTemplate, Tool
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "audited")
 
@@ -57,6 +57,21 @@ def test_the_person_who_changes_it_in_the_admin(user: User) -> None:
     row = Call.objects.get(kind="token")
     assert (row.address, row.transport) == ("203.0.113.5", "admin")
     assert json.loads(row.values) == {"owner": str(user.pk), "line": str(token.line)}
+
+
+def test_a_template_that_an_administrator_writes(user: User, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("boss"))
+    url, posted = "/admin/mcp_django/tokentemplate/", {"name": "Nightly", "scopes": ["read"]}
+
+    client.post(f"{url}add/", posted)
+    key = TokenTemplate.objects.get().pk
+    client.post(f"{url}{key}/change/", {**posted, "scopes": ["write"]})
+    client.post(f"{url}{key}/delete/", {"post": "yes"})
+
+    assert noted("token") == [
+        (f"template {what}", "Nightly", "boss") for what in ("created", "changed", "deleted")
+    ]  # fmt: skip
+    assert [json.loads(line.values)["scopes"] for line in Call.objects.order_by("pk")] == ["read", "write", "write"]
 
 
 def test_a_token_that_is_rolled_and_its_successor_name_the_same_line(user: User) -> None:

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.tools.saved_queries import Parameter, write
-from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Restriction, Tool
+from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Restriction, TokenTemplate, Tool
 from tests.console.test_connections import make_session
 from tests.console.visiting import client_of, make_task
 from tests.support.console import pages
@@ -38,8 +38,9 @@ def things(users: Users) -> dict[Any, Any]:
     make_session(users.admin)
     make_task(users.admin)
     query = write("find_records", call, [Parameter(MARK, ("filter", "tailnum"))])
+    template = TokenTemplate.objects.create(name="nightly", scopes=["read"], limits={"calls": "9/min"}, days=30)
     return {
-        AccessToken: token, Grant: grant, Change: change,
+        AccessToken: token, TokenTemplate: template, Grant: grant, Change: change,
         Call: Call.objects.create(at=timezone.now(), site="mcp", kind="call", outcome="done", name="find_records"),
         # Switched off, since agents of everybody would have it otherwise.
         Prompt: Prompt.objects.create(site="mcp", name=MARK, title=MARK, description=MARK, text=MARK, enabled=False),
@@ -93,6 +94,8 @@ def test_whoever_may_view_tools_and_tokens_is_shown_no_values_of_others(users: U
     assert reverse("admin:mcp_django_tool_change", args=[things[Tool].pk]) in found
     assert reverse("admin:mcp_django_accesstoken_changelist") in found
     # A description is for every agent that has the tool, and the name of the tool is in each list of tools.
-    assert {model for model, text in found.values() if MARK in text} <= {Tool}
+    others = [(url, text) for url, (model, text) in found.items() if model is not Tool]
+    assert [url for url, text in others if MARK in text.replace(things[Tool].name, "")] == []
+    assert TokenTemplate not in {model for model, _ in found.values()}
     [page] = [text for url, (_, text) in found.items() if url.endswith(f"/tool/{things[Tool].pk}/change/")]
     assert "tailnum" not in page

@@ -10,6 +10,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.utils import translation
+from django.utils.text import capfirst
 
 from mcp_django import site
 from mcp_django.console.review import inventory
@@ -58,6 +59,7 @@ def said_by_programs() -> set[str]:
     tools = [*site.tools.values()]
     said = {
         MARK,
+        "nightly",
         f"{MARK}.it",
         f"{MARK}_query",
         "mcp",
@@ -69,6 +71,8 @@ def said_by_programs() -> set[str]:
     }
     said |= {*User.objects.values_list("username", flat=True), *Group.objects.values_list("name", flat=True)}
     said |= {*built["models"], *(tool.name for tool in tools), *site.prompts}
+    said |= {f"{tool.name} {tool.get_title()}" for tool in tools} | {f"{MARK}_query {MARK.title()} query"}
+    said |= {str(capfirst(one.model._meta.verbose_name_plural)) for one in site.models.values()}
     said |= {tool.get_description(None) for tool in tools}
     said |= {tool.get_description(None).strip() for tool in tools}
     said |= {prompt.get_description() for prompt in site.prompts.values()}

@@ -6,14 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.models import Call, Grant
+from mcp_django.models import Call, Grant, Lending
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
+from tests.access.lent import lent_to, of_app
 from tests.oauth.flow import CLAUDE, CLAUDE_CODE, LOCAL_REDIRECT, RESOURCE, Person, Program, error_in, params_in
 from tests.support.data import Users
 
@@ -42,7 +46,7 @@ def test_an_administrator_sees_who_lets_what_act(connected: Users) -> None:
     page = browser_of(connected.admin).get(GRANTS).content.decode()
     clients = browser_of(connected.admin).get(CLIENTS).content.decode()
 
-    for text in ("Claude Code", CLAUDE, "ops", "read"):
+    for text in ("Claude Code", "claude.ai", "ops", "read"):
         assert text in page
     assert "claude.ai" in clients
     for model, url in ((Grant, GRANTS), (Client, CLIENTS)):
@@ -65,6 +69,17 @@ def test_grants_are_found_by_user_and_client(connected: Users) -> None:
     browser = browser_of(connected.admin)
 
     assert {asked: len(browser.get(GRANTS, {"q": asked}).context["cl"].result_list) for asked in expected} == expected
+
+
+def test_revoking_a_grant_of_another_on_its_page(connected: Users) -> None:
+    connected.ops.user_permissions.add(*Permission.objects.filter(codename__in=["view_grant", "change_grant"]))
+    theirs, own = (Grant.objects.get(user=user) for user in (connected.admin, connected.ops))
+    browser = browser_of(connected.ops)
+
+    answers = [browser.post(f"{GRANTS}{key}/revoke/").status_code for key in (theirs.pk, own.pk, 999_999)]
+
+    assert answers == [403, 302, 403]
+    assert [Grant.objects.get(pk=one.pk).is_current() for one in (theirs, own)] == [True, False]
 
 
 def test_others_see_their_own_grants_alone(connected: Users) -> None:
@@ -170,6 +185,86 @@ def test_grants_are_filtered_by_whether_they_hold(users: Users) -> None:
         assert sorted(grant.client_name for grant in page.context["cl"].result_list) == shown
 
 
+# The pages of a row, and its buttons.
+
+
+def test_a_grant_is_revoked_on_its_page_once_that_was_asked(users: Users) -> None:
+    client_of(users.ops)
+    grant = Grant.objects.get()
+    browser, url = browser_of(users.admin), f"{GRANTS}{grant.pk}/revoke/"
+
+    page = browser.get(f"{GRANTS}{grant.pk}/change/").content.decode()
+    asked = browser.get(url).content.decode()
+    grant.refresh_from_db()
+    was_current = grant.is_current()
+    answer = browser.post(url, follow=True).content.decode()
+    grant.refresh_from_db()
+
+    assert url in page and "What ops let <strong>" in asked and f"<title>Revoke the grant: {grant} | " in asked
+    assert was_current and grant.ended_by == "revoked" and "1 grant was revoked." in answer
+    assert f'href="{url}"' not in answer
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Revoked."]
+
+
+def test_a_client_is_blocked_and_unblocked_on_its_page(users: Users) -> None:
+    client = client_of(users.ops)
+    browser, url = browser_of(users.admin), f"{CLIENTS}{client.pk}/block/"
+
+    asked = browser.get(url).content.decode()
+    blocked = browser.post(url, follow=True).content.decode()
+    again = browser.post(url, follow=True).content.decode()
+    is_blocked = Client.objects.get().blocked_at is not None
+    unblocked = browser.post(url, {"is_blocked": "on"}, follow=True).content.decode()
+
+    assert "is refused from now on, and 1 grant ends at once" in asked
+    assert "1 grant was ended." in blocked and ">Unblock<" in blocked
+    # A click that was meant to block does not unblock what somebody else has blocked.
+    assert is_blocked and "0 grants were ended." in again
+    assert Client.objects.get().blocked_at is None and "1 client was unblocked." in unblocked
+    assert not Grant.objects.get().is_current()
+
+
+def test_a_right_for_a_while_of_a_grant_is_ended_on_its_page(users: Users) -> None:
+    lending = lent_to(of_app(users.ops), seconds=3_600)
+    grant, browser = Grant.objects.get(), browser_of(users.admin)
+
+    page = browser.get(f"{GRANTS}{grant.pk}/change/").content.decode()
+    browser.post(f"{GRANTS}{grant.pk}/lent/{lending.pk}/end/")
+
+    assert f"{GRANTS}{grant.pk}/lent/{lending.pk}/end/" in page
+    assert not Lending.objects.in_use().exists()
+
+
+def test_the_list_of_clients_asks_as_little_for_many_as_for_one(users: Users) -> None:
+    later = timezone.now() + timedelta(days=1)
+    Grant.objects.bulk_create(
+        Grant(user=user, client=f"c{number}", resource=RESOURCE, expires_at=later)
+        for number in range(30)
+        for user in (users.admin, users.ops)
+    )
+    Client.objects.bulk_create(Client(key=f"c{number}", name=f"c{number}") for number in range(30))
+
+    browser = browser_of(users.admin)
+
+    with CaptureQueriesContext(connection) as asked:
+        page = browser.get(CLIENTS).content.decode()
+
+    assert page.count('<td class="field-users">2</td>') == 30 and len(asked) < 10
+
+
+def test_moments_are_in_the_time_zone_of_the_project(users: Users, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    at = datetime(2031, 5, 6, 22, 8, tzinfo=UTC)
+    Grant.objects.create(
+        user=users.admin, client_name="x", resource=RESOURCE, created_at=at, last_used_at=at, ended_at=at,
+        ended_by="revoked", expires_at=at,
+    )  # fmt: skip
+
+    page = browser_of(users.admin).get(GRANTS).content.decode()
+
+    assert page.count("May 7, 2031, 7:08 a.m.") == 3
+
+
 # Who may only look.
 
 
@@ -189,6 +284,12 @@ def test_somebody_who_may_only_look_changes_no_client_and_revokes_not_even_an_ow
         assert (client.blocked_at is not None) is is_blocked
     grant = Grant.objects.get()
     assert act(ops, GRANTS, "revoke", grant).status_code == 200
+    for url in (f"{GRANTS}{grant.pk}/revoke/", f"{CLIENTS}{client.pk}/block/", f"{GRANTS}{grant.pk}/lent/1/end/"):
+        assert browser_of(ops).post(url).status_code == 403
+    pages = [browser_of(ops).get(f"{url}{key}/change/").content.decode() for url, key in (
+        (GRANTS, grant.pk), (CLIENTS, client.pk),
+    )]  # fmt: skip
+    assert not any("/revoke/" in page or "/block/" in page for page in pages)
 
     grant.refresh_from_db()
     assert grant.is_current()

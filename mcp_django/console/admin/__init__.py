@@ -8,7 +8,7 @@ from django.contrib.admin import AdminSite, ModelAdmin
 from django.db.models import Model
 
 from mcp_django.console.admin.later import later
-from mcp_django.models import AccessToken, Call, Change, Prompt, Restriction, Tool
+from mcp_django.models import AccessToken, Call, Change, Prompt, Restriction, TokenTemplate, Tool
 
 #: Each AdminSite has these. An app of ours that has models of its own adds them.
 MODEL_ADMINS: dict[type[Model], type[ModelAdmin[Any]]] = {
@@ -17,6 +17,7 @@ MODEL_ADMINS: dict[type[Model], type[ModelAdmin[Any]]] = {
     Change: later("mcp_django.console.admin.changes.ChangeAdmin"),
     Prompt: later("mcp_django.console.admin.prompts.PromptAdmin"),
     Restriction: later("mcp_django.console.admin.models.RestrictionAdmin"),
+    TokenTemplate: later("mcp_django.console.admin.token_templates.TokenTemplateAdmin"),
     Tool: later("mcp_django.console.admin.tools.ToolAdmin"),
 }
 

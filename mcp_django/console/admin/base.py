@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 
 from mcp_django.access.trail import acting
 from mcp_django.console.admin import app_list, documentation
+from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.web_pages import not_atomic
 from mcp_django.protocol.names import printable
 
@@ -122,3 +123,19 @@ class ActingAdmin(FilteredAdmin):
     def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         with acting(request):
             return super().delete_view(request, *args, **kwargs)
+
+
+class ButtonsAdmin(ActingAdmin):
+    """The page of a row has buttons for what the viewer may do to it."""
+
+    def buttons(self, request: HttpRequest, row: Any) -> Iterator[tuple[str, Any]]:
+        """The name of a page of this ModelAdmin about the row, and the text of the button that leads there."""
+        yield from ()
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, key_in_url(object_id))
+        found = () if row is None else self.buttons(request, row)
+        shown = {"buttons": [(self.page_url(page, object_id), text) for page, text in found]}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})

@@ -5,7 +5,7 @@ It needs the permission to pause agents, and for a token or an app also what it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
-from mcp_django.console.admin.base import PagesAdmin
+from mcp_django.console.admin.base import ButtonsAdmin, PagesAdmin
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import AccessToken, Restriction
 
@@ -184,7 +184,7 @@ def pause_view(shown_by: PagesAdmin, request: HttpRequest) -> HttpResponse:
     return page(shown_by, request, of_user(user), back)
 
 
-class PausableAdmin(PagesAdmin):
+class PausableAdmin(ButtonsAdmin):
     """Each of its rows can be paused, on a page of its own."""
 
     def subject_of(self, obj: Any) -> Subject:
@@ -221,14 +221,10 @@ class PausableAdmin(PagesAdmin):
             raise PermissionDenied
         return page(self, request, self.subject_of(obj), self.page_url("change", obj.pk))
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        obj, shown = self.get_object(request, key_in_url(object_id)), dict[str, Any]()
-        if obj is not None and self.may_pause(request, obj):
-            shown["pause_url"] = self.page_url("pause", obj.pk)
-            shown["is_paused"] = self.is_paused(obj)
-        return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+    def buttons(self, request: HttpRequest, row: Any) -> Iterator[tuple[str, Any]]:
+        yield from super().buttons(request, row)
+        if self.may_pause(request, row):
+            yield "pause", _("Let its agents go on") if self.is_paused(row) else _("Pause")
 
 
 def of_token(token: AccessToken) -> Subject:

@@ -7,18 +7,20 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
-from django.contrib.admin.widgets import AdminSplitDateTime, AdminTextareaWidget, AdminTextInputWidget
+from django.contrib.admin.widgets import AdminSplitDateTime, AdminTextInputWidget
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.bridge.sites import names_nothing
 from mcp_django.conf import get_conf
-from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm, after
+from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm, after, nearest_to
+from mcp_django.console.credentials.limits_field import LimitsField
+from mcp_django.console.credentials.scope_choices import ScopeChoices
+from mcp_django.console.credentials.scope_field import ScopeField
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
-from mcp_django.models import AccessToken
+from mcp_django.models import AccessToken, TokenTemplate
 from mcp_django.models.tokens import NEVER, Expiry, check_expiry, default_expiry
 
 _DATE, _NEVER = "date", "never"
@@ -107,25 +109,47 @@ class RollForm(OnceForm, ExpiryForm):
     field_order = ["grace", "lifetime", "expires_at"]
 
 
-class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[type-arg]
-    scopes = forms.MultipleChoiceField(
-        choices=list(scopes.SCOPES.items()),
-        required=False,
-        # The admin's style sheet gives labels of such a list their full width.
-        widget=forms.CheckboxSelectMultiple(attrs={"class": "radiolist"}),
-        initial=[scopes.READ],
-        help_text=_("The agent may do what both the user and these scopes allow. Actions and writes need read too."),
+class RightsForm(forms.ModelForm):  # type: ignore[type-arg]
+    """What a token may do: its scopes, and how much of it in a time."""
+
+    scopes = ScopeField(
+        help_text=_("The agent may do what both the user and these scopes allow. Actions and writes need read too.")
     )
-    single_scopes = forms.CharField(
-        label=_("Single models and tools"),
-        required=False,
-        widget=AdminTextInputWidget,
-        help_text=_(
-            "Separated by commas. model:app.model:read reads one model, model:app.model:write writes it, tool:NAME "
-            "calls one tool. They allow only that, so leave the boxes above empty for an agent that must do nothing "
-            "else."
-        ),
-    )
+    limits = LimitsField(
+        label=_("Limits"), required=False,
+        help_text=_("What the agent may do in a time, beside what the settings allow. The lesser of both holds."),
+    )  # fmt: skip
+
+    #: What the editor may choose from, and where a page says in words what that means.
+    offered = ScopeChoices()
+    words_url = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # A page without the permission to change shows no fields.
+        if "scopes" not in self.fields:
+            return
+        own, field = self.instance, cast("ScopeField", self.fields["scopes"])
+        exists = own.pk is not None
+        field.offer(self.offered, own.scopes if exists else (), self.words_url)
+        cast("LimitsField", self.fields["limits"]).kept = own.limits if exists else {}
+        if exists:
+            self.initial.update(scopes=own.scopes, limits=own.limits)
+
+    def clean(self) -> dict[str, Any] | None:
+        data = super().clean() or self.cleaned_data
+        # They are no fields of the model's own form, which would refuse to keep the name of a group that is gone.
+        for name in ("scopes", "limits"):
+            if name in data:
+                setattr(self.instance, name, data[name])
+        return data
+
+
+#: The fields of RightsForm, which a ModelAdmin must exclude.
+OF_RIGHTS = ["scopes", "limits"]
+
+
+class AccessTokenForm(OnceForm, ExpiryForm, RightsForm):
     addresses = forms.CharField(
         label=_("Addresses"),
         required=False,
@@ -135,51 +159,44 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
 
     class Meta:
         model = AccessToken
-        fields = ["user", "name", "scopes", "addresses", "limits", "expires_at"]
-        widgets = {"limits": AdminTextareaWidget(attrs={"rows": 2})}
+        fields = ["user", "name", "addresses", "expires_at"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        given = dict(kwargs.pop("initial", None) or {})
+        self.template: TokenTemplate | None = given.pop("template", None)
+        #: How many of the template's scopes its user may not give.
+        self.left_out = 0
+        super().__init__(*args, initial=given, **kwargs)
         token = self.instance
-        if token.pk is None:
-            self.fields["name"].required = True
+        if token.pk is not None:
+            del self.fields["nonce"]
+            self.initial["addresses"] = ", ".join(token.addresses)
             return
-        del self.fields["nonce"]
-        self.initial["scopes"] = [scope for scope in token.scopes if scope in scopes.SCOPES]
-        self.initial["single_scopes"] = ", ".join(scope for scope in token.scopes if scope not in scopes.SCOPES)
-        self.initial["addresses"] = ", ".join(token.addresses)
+        self.fields["name"].required = True
+        if self.template is not None:
+            own = [scope for scope in self.template.scopes if scope in self.offered.scopes]
+            self.left_out = len(self.template.scopes) - len(own)
+            self.initial.update(scopes=own, limits=self.template.limits)
+        else:
+            self.initial.setdefault("scopes", [scopes.READ])
 
     def _first_lifetime(self) -> str:
-        """For a token that exists, the end that it has."""
-        if self.instance.pk is None:
-            return super()._first_lifetime()
-        return _NEVER if self.instance.expires_at is None else _DATE
+        """For a token that exists, the end that it has; for a new one, that of its template."""
+        if self.instance.pk is not None:
+            return _NEVER if self.instance.expires_at is None else _DATE
+        template = self.template
+        return super()._first_lifetime() if template is None or template.days is None else nearest_to(template.days)
 
     def clean_addresses(self) -> list[str]:
-        try:
-            return parse_networks(self.cleaned_data["addresses"].split(","))
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
-
-    def clean_single_scopes(self) -> list[str]:
-        try:
-            named = scopes.parse(self.cleaned_data["single_scopes"].split(","))
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
-        # What an old token names may no longer exist.
-        kept = [] if self.instance.pk is None else list(self.instance.scopes)
-        new = [scope for scope in named if scope not in kept]
-        if problems := [problem for scope in new if (problem := names_nothing(scope))]:
-            raise ValidationError(problems)
-        return named
-
-    def clean(self) -> dict[str, Any] | None:
-        data = super().clean() or self.cleaned_data
-        if "single_scopes" in data:
-            data["scopes"] = scopes.parse([*data.get("scopes", []), *data["single_scopes"]])
-            if not data["scopes"] and "scopes" not in self.errors:
-                self.add_error("scopes", _("Choose at least one scope, or name a model or a tool."))
-        return data
+        typed, wrong = self.cleaned_data["addresses"].split(","), []
+        for one in typed:
+            try:
+                parse_networks([one])
+            except ValueError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ValidationError(wrong)
+        return parse_networks(typed)
 
     def _sets_expiry(self) -> bool:
         if self.instance.pk is None or "lifetime" in self.changed_data:
@@ -188,6 +205,3 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
 
     def _created_at(self) -> datetime:
         return cast("datetime", self.instance.created_at)
-
-    def clean_limits(self) -> dict[str, Any]:
-        return self.cleaned_data["limits"] or {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
+from django.utils.formats import localize
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
@@ -47,6 +48,13 @@ def status_of(token: AccessToken) -> Status:
     if not token.user.is_active:
         return INACTIVE
     return ENDING if token.expires_at is not None and token.expires_at <= now + SOON else VALID
+
+
+def moment(value: datetime | None) -> Any:
+    """A moment in the time zone and the format of the viewer."""
+    if value is None:
+        return _("never")
+    return localize(timezone.localtime(value) if timezone.is_aware(value) else value)
 
 
 def cell(token: AccessToken, content: Any) -> str:

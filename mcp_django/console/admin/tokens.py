@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -22,34 +21,42 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import site
+from mcp_django.console.admin.lent import LentAdmin
 from mcp_django.console.admin.links import activity_link, shows_activity
 from mcp_django.console.admin.pausing import PausableAdmin, Subject, of_token
 from mcp_django.console.admin.sees import SeesAdmin
 from mcp_django.console.admin.token_forms import AccessTokenForm, RollForm
-from mcp_django.console.admin.token_status import PAUSED, cell, status_of
-from mcp_django.console.credentials.lendings import ShownLending, end, scopes_in_words
+from mcp_django.console.admin.token_status import PAUSED, cell, moment, status_of
+from mcp_django.console.admin.token_templates import template_of, templates
+from mcp_django.console.admin.token_words import WordsAdmin
+from mcp_django.console.admin.user_field import UserFieldAdmin
+from mcp_django.console.credentials.lendings import scopes_in_words
 from mcp_django.console.credentials.lifetimes import SentBefore
+from mcp_django.console.credentials.limits_field import limits_in_words
 from mcp_django.console.credentials.makers import maker_in_words, maker_of
 from mcp_django.console.credentials.scopes import reach_of
 from mcp_django.console.pages.connecting import client_setups
 from mcp_django.console.pages.project_name import server_name
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.secret import Secret
-from mcp_django.models import AccessToken, Lending, sealed
+from mcp_django.models import AccessToken, sealed
 
 
-class AccessTokenAdmin(PausableAdmin, SeesAdmin):
+class AccessTokenAdmin(PausableAdmin, LentAdmin, UserFieldAdmin, WordsAdmin, SeesAdmin):
     """Tokens are made, shown once, and revoked. Users who are not superusers make, see and revoke only their own."""
 
     form = AccessTokenForm
+    change_form_template = "admin/mcp_django/accesstoken/change_form.html"
     list_display = ["name_and_end", "who", "scope_names", "status", "last_used", "ends"]
     list_filter = ["revoked_at", "expires_at"]
-    search_fields = ["name", "=last_chars"]
     list_select_related = ["user"]
     readonly_fields = [
+        "scope_names",
+        "limit_names",
+        "ends",
         "maker",
         "for_a_while",
-        "ends_in",
+        "last_characters",
         "status",
         "created_at",
         "last_used_at",
@@ -85,11 +92,11 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
 
     @admin.display(description=_("last used"), ordering="last_used_at")
     def last_used(self, token: AccessToken) -> str:
-        return cell(token, _moment(token.last_used_at))
+        return cell(token, moment(token.last_used_at))
 
     @admin.display(description=_("ends"), ordering="expires_at")
     def ends(self, token: AccessToken) -> str:
-        return cell(token, _moment(token.expires_at))
+        return cell(token, moment(token.expires_at))
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         shown = [*super().get_list_display(request)]
@@ -102,26 +109,24 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
         def links(token: AccessToken) -> str:
             named = {"roll": _("Roll"), "revoke": _("Revoke")}
             may = {"roll": self._may_roll(request, token), "revoke": self._may_revoke(request, token)}
-            found = [(self.page_url(page, token.pk), text, token) for page, text in named.items() if may[page]]
-            return format_html_join(" · ", '<a href="{}">{}<span class="mcp mcp-unseen"> {}</span></a>', found) or "-"
+            found = [(self.page_url(page, token.pk), text, token, text) for page, text in named.items() if may[page]]
+            return format_html_join(" · ", '<a href="{}" aria-label="{} {}">{}</a>', found) or "-"
 
         return links
 
     # The page of a token.
 
-    @admin.display(description=_("ends in"))
-    def ends_in(self, token: AccessToken) -> str:
+    @admin.display(description=_("limits"))
+    def limit_names(self, token: AccessToken) -> str:
+        return limits_in_words(token.limits) or "-"
+
+    @admin.display(description=_("last characters"))
+    def last_characters(self, token: AccessToken) -> str:
         return f"…{token.last_chars}" if token.last_chars else "-"
 
     @admin.display(description=_("made by"))
     def maker(self, token: AccessToken) -> str:
         return maker_in_words(token)
-
-    @admin.display(description=_("for a while"))
-    def for_a_while(self, token: AccessToken) -> str:
-        shown = [ShownLending.of(one) for one in _lendings_of(token)]
-        links = [(one.text, self.page_url("end_lending", token.pk, one.key), _("End now")) for one in shown]
-        return format_html_join("; ", '{} · <a href="{}">{}</a>', links) or "-"
 
     @admin.display(description=_("activity"))
     def activity(self, token: AccessToken) -> str:
@@ -138,22 +143,26 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
         # The user of a token never changes, since that would give an agent another person's rights.
         return [*self.readonly_fields, *(["user"] if obj is not None else [])]
 
-    def get_exclude(self, request: HttpRequest, obj: AccessToken | None = None) -> list[str] | None:
-        return None if request.user.is_superuser or obj is not None else ["user"]
+    def get_exclude(self, request: HttpRequest, obj: AccessToken | None = None) -> list[str]:
+        of_others = [] if request.user.is_superuser or obj is not None else ["user"]
+        return [*super().get_exclude(request, obj), *of_others]
+
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        return ["name", "=last_chars", f"user__{get_user_model().USERNAME_FIELD}"]
 
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
         history = (
-            ["maker", "for_a_while", "ends_in", "status", "created_at", "last_used_at", "revoked_at"]
+            ["maker", "for_a_while", "last_characters", "status", "created_at", "last_used_at", "revoked_at"]
             if obj is not None
             else []
         )
         if obj is not None and shows_activity(self.admin_site, request):
             history.append("activity")
         if obj is not None and not self.has_change_permission(request, obj):
-            return [*owner, "name", "scopes", "addresses", "limits", "expires_at", *history]
-        rest = ["addresses", "limits", "lifetime", "expires_at", *(["nonce"] if obj is None else [])]
-        return [*owner, "name", "scopes", "single_scopes", *rest, *history]
+            return [*owner, "name", "scope_names", "addresses", "limit_names", "ends", *history]
+        rest = ["lifetime", "expires_at", "limits", "addresses", *(["nonce"] if obj is None else [])]
+        return [*owner, "name", "scopes", *rest, *history]
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         # Django passes the location, the list or the form, from 6.1 on.
@@ -171,12 +180,22 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
 
     # A new token.
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        key = initial.pop("template", None)
+        return initial if key is None else {**initial, "template": template_of(key)}
+
     @method_decorator(sensitive_variables())
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if request.method == "POST":
             nonces.forget_expired()
+        extra_context = {
+            **(extra_context or {}),
+            "token_templates": list(templates()),
+            "template_key": request.GET.get("template", ""),
+        }
         try:
             return super().add_view(request, form_url, extra_context)
         except SentBefore:
@@ -249,20 +268,17 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
             self.page_path("test/", self.test_view, "test"),
             self.page_path("<path:object_id>/roll/", self.roll_view, "roll", atomic=False),
             self.page_path("<path:object_id>/revoke/", self.revoke_view, "revoke"),
-            self.page_path("<path:object_id>/lent/<int:key>/end/", self.end_lending_view, "end_lending"),
             self.page_path("add/", self.add_view, "add", atomic=False),
             *super().get_urls(),
         ]
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        token = self.get_object(request, key_in_url(object_id))
-        shown = {
-            "can_roll": token is not None and self._may_roll(request, token),
-            "can_revoke": token is not None and self._may_revoke(request, token),
-        }
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
+    def buttons(self, request: HttpRequest, row: AccessToken) -> Iterator[tuple[str, Any]]:
+        yield "sees", _("Sees")
+        if self._may_roll(request, row):
+            yield "roll", _("Roll")
+        if self._may_revoke(request, row):
+            yield "revoke", _("Revoke")
+        yield from super().buttons(request, row)
 
     def _may_roll(self, request: HttpRequest, token: AccessToken) -> bool:
         # Rolling shows a new token, so it needs the permission to add one.
@@ -280,30 +296,13 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
             self.message_user(request, _("This token has already ended."), messages.WARNING)
             return HttpResponseRedirect(self.page_url("changelist"))
         if request.method != "POST":
-            return self.page(request, "revoke_token", title=_("Revoke the token"), object=token)
+            back = self.page_url("changelist")
+            return self.page(request, "revoke_token", title=_("Revoke the token"), object=token, back=back)
         with acting(request):
             token.revoke()
         self.log_change(request, token, "Revoked.")
         self.message_user(request, _("The token “%(token)s” was revoked.") % {"token": token})
         return HttpResponseRedirect(self.page_url("changelist"))
-
-    def end_lending_view(self, request: HttpRequest, object_id: str, key: int) -> HttpResponse:
-        """Ask once, and end what the token was lent."""
-        token = self.get_object(request, key_in_url(object_id))
-        if token is None or not self.has_change_permission(request, token):
-            raise PermissionDenied
-        lending, back = _lendings_of(token).filter(pk=key).first(), self.page_url("change", token.pk)
-        if lending is None:
-            self.message_user(request, _("This right had ended already."), messages.WARNING)
-            return HttpResponseRedirect(back)
-        if request.method != "POST":
-            said = ShownLending.of(lending).text
-            return self.page(request, "end_lending", title=_("End a right"), object=token, said=said, back=back)
-        with acting(request):
-            end(request.user, lending)
-        self.log_change(request, token, f"Ended: {', '.join(lending.scopes)}.")
-        self.message_user(request, _("This right has ended."))
-        return HttpResponseRedirect(back)
 
     @method_decorator(sensitive_variables())
     def roll_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -347,15 +346,5 @@ class AccessTokenAdmin(PausableAdmin, SeesAdmin):
         )
 
 
-def _lendings_of(token: AccessToken) -> models.QuerySet[Lending]:
-    return Lending.objects.in_use().of(token.line, None)
-
-
 def _endpoint(request: HttpRequest) -> str:
     return request.build_absolute_uri(reverse("mcp_django:endpoint"))
-
-
-def _moment(value: datetime | None) -> Any:
-    if value is None:
-        return _("never")
-    return localize(timezone.localtime(value) if timezone.is_aware(value) else value)

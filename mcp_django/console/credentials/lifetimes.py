@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, TimestampSigner
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -29,6 +28,11 @@ def offered_days() -> list[int]:
     return [*_DAYS] if most is None else [days for days in _DAYS if days <= most] or [most]
 
 
+def nearest_to(days: int) -> str:
+    """The lifetime that is offered and nearest to so many days."""
+    return str(min(offered_days(), key=lambda offered: abs(offered - days)))
+
+
 class LifetimeForm(forms.Form):
     """After how many days a token ends."""
 
@@ -44,17 +48,21 @@ class LifetimeForm(forms.Form):
 
     def _first_lifetime(self) -> str:
         """The choice that is nearest to TOKEN_DAYS."""
-        wanted = get_conf().TOKEN_DAYS
-        return str(min(offered_days(), key=lambda days: abs(days - wanted)))
+        return nearest_to(get_conf().TOKEN_DAYS)
 
     def _lifetimes(self) -> Iterator[tuple[str, str | Promise]]:
         for days in offered_days():
-            yield str(days), ngettext("in %(days)d day", "in %(days)d days", days) % {"days": days}
+            yield str(days), in_days(days)
 
     @property
     def expiry(self) -> Expiry:
         """As ``create_token`` takes it."""
         return after(self.cleaned_data["lifetime"])
+
+
+def in_days(days: int) -> str:
+    """Such as "in 30 days"."""
+    return ngettext("in %(days)d day", "in %(days)d days", days) % {"days": days}
 
 
 def after(days: str) -> datetime:
@@ -85,7 +93,7 @@ class OnceForm(forms.Form):
         data = super().clean() or self.cleaned_data
         # The error is the form's: nobody sees the hidden field.
         if "nonce" in self.fields and not _is_ours(data.get("nonce", "")):
-            raise ValidationError(_("This form has been open for too long. Open the page again, and fill it in."))
+            self.add_error(None, _("This form has been open for too long. Open the page again, and fill it in."))
         return data
 
     def use_up(self) -> None:

@@ -117,9 +117,9 @@ def _without(some: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in some.items() if name not in others}
 
 
-def opened_by(site: MCPSite, request: HttpRequest, held: Set[str]) -> Opened:
-    """What the person of the request, or an agent of theirs, may do with exactly these scopes."""
-    user: Any = request.user
+def opened_by(site: MCPSite, request: HttpRequest, held: Set[str], user: Any = None) -> Opened:
+    """What a user may do with exactly these scopes: the person of the request, or an agent of theirs, or ``user``."""
+    user = user or request.user
     ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)
     exchange = inspection_exchange(site, ours, "tools/list")
     reads: dict[str, type[Model]] = {}

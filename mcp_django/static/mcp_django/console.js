@@ -1,5 +1,5 @@
-/* What the pages of mcp_django can only do by a script: copy a text, name the values of lists on a telephone, and
-   suggest values while somebody types. */
+/* What the pages of mcp_django can only do by a script: copy a text, name the values of lists on a telephone, suggest
+   values while somebody types, narrow a long list, and say beside a form what it gives. */
 (() => {
     "use strict";
 
@@ -64,4 +64,59 @@
             }
         });
     }
+
+    // Each line of the list that data-narrows names is hidden while it has not all of the words.
+    const narrow = (input) => {
+        const words = input.value.toLowerCase().split(/\s+/);
+        for (const line of document.querySelectorAll(`#${CSS.escape(input.dataset.narrows)} :is(tbody tr, li)`)) {
+            const text = line.textContent.toLowerCase();
+            line.hidden = !words.every((word) => text.includes(word));
+        }
+    };
+
+    document.addEventListener("input", (event) => {
+        if (event.target.matches("[data-narrows]")) {
+            narrow(event.target);
+        }
+    });
+
+    document.addEventListener("keydown", (event) => {
+        // The form is not sent from within it.
+        if (event.key === "Enter" && event.target.matches("[data-narrows]")) {
+            event.preventDefault();
+        }
+    });
+
+    // A button with data-words asks what the form gives, and shows it where it stands. From then on each change does.
+    let speaking;
+
+    const speak = async (button) => {
+        const place = document.getElementById(button.dataset.words);
+        speaking?.abort();
+        speaking = new AbortController();
+        const {signal} = speaking;
+        try {
+            const response = await fetch(button.formAction, {method: "POST", body: new FormData(button.form), signal});
+            const said = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("#mcp-words");
+            place.replaceChildren(...(response.ok && said !== null ? said.childNodes : []));
+            place.classList.toggle("mcp-card", place.hasChildNodes());
+        } catch {
+            // The next change asks again.
+        }
+    };
+
+    document.addEventListener("click", (event) => {
+        const button = event.target.closest("[data-words]");
+        if (button !== null) {
+            event.preventDefault();
+            speak(button);
+        }
+    });
+
+    document.addEventListener("change", (event) => {
+        const button = event.target.form?.querySelector("[data-words]");
+        if (button && document.getElementById(button.dataset.words).hasChildNodes()) {
+            speak(button);
+        }
+    });
 })();

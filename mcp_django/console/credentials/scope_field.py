@@ -1,0 +1,68 @@
+"""The form field for scopes: boxes for what the site has, and none to be typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django import forms
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.console.credentials.scope_choices import ScopeChoices, why_not_offered
+from mcp_django.exchange.scopes import known, parse
+
+
+class ScopePicker(forms.CheckboxSelectMultiple):
+    """Boxes for the broad scopes, a table of the models with columns to read and to write, and a list of the tools."""
+
+    offered = ScopeChoices()
+    #: Scopes that the token has, and that are not offered to whoever edits it.
+    beside: Sequence[str] = ()
+    #: Where a page is that says in words what a token with the chosen scopes may do. Empty: there is none.
+    words_url = ""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        # By the engine of the project: one for forms may know no templates of apps.
+        return render_to_string("mcp_django/scope_picker.html", self.get_context(name, value, attrs))
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        ticked = frozenset(self.format_value(value))
+        models, tools = self.offered.models, self.offered.tools
+        return {
+            "name": name,
+            "id": (attrs or {}).get("id", f"id_{name}"),
+            "is_invalid": "true" if (attrs or {}).get("aria-invalid") else "",
+            "ticked": ticked,
+            "broad": list(self.offered.broad),
+            "models": models,
+            "tools": tools,
+            "chosen_models": sum(scope in ticked for one in models for scope in (one.read, one.write)),
+            "chosen_tools": sum(one.scope in ticked for one in tools),
+            "beside": [(scope, why_not_offered(scope)) for scope in self.beside],
+            "words_url": self.words_url,
+            # Whoever begins with nothing wants one thing.
+            "opens_tools": not ticked,
+        }
+
+
+class ScopeField(forms.MultipleChoiceField):
+    """The scopes of a token, in their fixed order."""
+
+    widget = ScopePicker
+    default_error_messages = {"required": _("Choose at least one scope, or a model, or a tool.")}
+
+    def offer(self, offered: ScopeChoices, kept: Iterable[str] = (), words_url: str = "") -> None:
+        """Offer these, and of the scopes ``kept`` of a token that exists also those that are not offered."""
+        self._kept = list(kept)
+        picker: Any = self.widget
+        picker.offered, picker.words_url = offered, words_url
+        picker.beside = [scope for scope in self._kept if scope not in offered.scopes]
+        self.choices = [(scope, scope) for scope in [*sorted(offered.scopes), *picker.beside]]
+
+    def clean(self, value: Any) -> list[str]:
+        chosen = frozenset(super().clean(value))
+        if chosen == frozenset(self._kept):
+            return self._kept
+        return [*parse(known(chosen)), *(scope for scope in self._kept if scope in chosen and not known([scope]))]
