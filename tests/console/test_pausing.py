@@ -9,7 +9,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from mcp_django import site
 from mcp_django.audit.recorder import recorder
+from mcp_django.console.review import reasons
+from mcp_django.console.review.checklist import Verdict
 from mcp_django.models import AccessToken, Call, Grant, Restriction, digest
 from mcp_django.oauth.models import Client as OAuthClient
 from tests.console.visiting import client_of, content_of, text_of
@@ -198,3 +201,24 @@ def test_a_user_who_does_not_exist_is_not_paused(users: Users) -> None:
     response = client_of(users.admin).post(f"{PAUSE}?user=nobody", {"_pause": "1"})
 
     assert (response.status_code, pauses()) == (302, [])
+
+
+def test_why_not_names_a_pause_of_all_of_the_user_and_of_the_token_and_tells_no_more_than_before(users: Users) -> None:
+    token = AccessToken.objects.get(hash=digest(token_of(users.ops)))
+    asked = {"flights.flight": "model", "find_records": "tool", "auth.user": "model"}
+
+    def nos(**more: Any) -> dict[str, list[str]]:
+        found = {name: reasons.explain(site, users.ops, ["read"], name, **more) for name in asked}
+        return {
+            name: [str(step.why) for step in one.steps if step.verdict is Verdict.NO] for name, one in found.items()
+        }
+
+    before = nos(token=token)
+    for kind, name, whom in (("all", "", "All agents are"), ("user", users.ops.pk, "The agents of your user are"),
+                             ("token", token.line, "Your token is")):  # fmt: skip
+        pause(kind, name)
+        said = f"{whom} paused: {WHY}"
+        assert nos(token=token) == {one: [*whys, said] for one, whys in before.items()}
+        assert (nos() == before) is (kind == "token")
+        Restriction.objects.all().delete()
+    assert reasons.explain(site, users.ops, ["read"], "nothing.at_all", known=()).kind is None
