@@ -15,7 +15,6 @@ from django.contrib.admin.sites import site as default_site
 from django.template import Context
 from django.utils.safestring import SafeString
 
-from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import existing_admin_sites
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def mcp_pause_banner(context: Context) -> dict[str, Any]:
     from mcp_django.console.admin import pausing
 
     request = context["request"]
-    url = pausing.url_of(_admin_site(request)) if pausing.may_pause(request) else ""
-    return {"pause": pausing.of_everybody(request), "url": url, "csrf_token": context.get("csrf_token", "")}
+    return {**pausing.banner(_admin_site(request), request), "csrf_token": context.get("csrf_token", "")}
 
 
 @register.inclusion_tag("admin/mcp_django/pauses.html", takes_context=True)
@@ -62,12 +60,7 @@ def mcp_pauses(context: Context) -> dict[str, Any]:
     from mcp_django.console.admin import pausing
 
     request = context["request"]
-    url = pausing.url_of(_admin_site(request)) if pausing.may_pause(request) else ""
-    return {
-        "url": url, "pause": pausing.of_everybody(request) if url else None, "is_read_only": get_conf().READ_ONLY,
-        "csrf_token": context.get("csrf_token", ""), "listed": pausing.listed(request, url) if url else (),
-        "may_pause_users": pausing.may_pause_users(request),
-    }  # fmt: skip
+    return {**pausing.card(_admin_site(request), request), "csrf_token": context.get("csrf_token", "")}
 
 
 @register.simple_tag

@@ -53,7 +53,7 @@ def test_one_button_on_the_first_page_stops_all_agents_and_each_page_says_so_and
                 reverse("admin:mcp_django_call_connections"), reverse("admin:mcp_django_restriction_changelist"),
                 reverse("admin:mcp_django_oauth_client_changelist")):  # fmt: skip
         text = text_of(client.get(url).content.decode())
-        shown[url] = "All agents are paused. Since" in text and f"admin decided it. What they read: {WHY}" in text
+        shown[url] = "All agents are paused. By admin, on " in text and f"· They read: {WHY}" in text
     assert shown == dict.fromkeys(shown, True)
     assert "Stop all agents" not in client.get(INDEX).content.decode()
 
@@ -120,7 +120,7 @@ def test_the_first_page_names_who_else_is_paused_to_those_who_may_view_them(user
 
     assert "the agents of ops." in texts["warden"] and ": a token." in texts["warden"]
     assert ": the agents of a user." in texts["guard"] and "ops" not in texts["guard"]
-    assert "Paused since" not in texts["clerk"] and "Stop all agents" not in texts["clerk"]
+    assert "Paused on" not in texts["clerk"] and "Stop all agents" not in texts["clerk"]
 
 
 # Who may.

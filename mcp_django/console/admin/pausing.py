@@ -20,6 +20,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
+from mcp_django.conf import get_conf
 from mcp_django.console.admin.base import ButtonsAdmin, PagesAdmin
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import AccessToken, Restriction
@@ -65,6 +66,18 @@ def may_pause_users(request: HttpRequest) -> bool:
     """Whether the person may pause the agents of any user, whose names the pages then tell."""
     opts = get_user_model()._meta
     return may_pause(request) and bool(request.user.has_perm(f"{opts.app_label}.view_{opts.model_name}"))
+
+
+def banner(admin_site: AdminSite, request: HttpRequest) -> dict[str, Any]:
+    """What the banner of each page shows."""
+    return {"pause": of_everybody(request), "url": url_of(admin_site) if may_pause(request) else ""}
+
+
+def card(admin_site: AdminSite, request: HttpRequest) -> dict[str, Any]:
+    """What the first page shows: the button for all agents, and the other pauses."""
+    shown = banner(admin_site, request)
+    shown |= {"listed": listed(request, shown["url"]), "may_pause_users": may_pause_users(request)}
+    return {**shown, "is_read_only": get_conf().READ_ONLY}
 
 
 def url_of(admin_site: AdminSite) -> str:
