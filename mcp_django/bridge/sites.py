@@ -21,6 +21,7 @@ from django.db.models.base import ModelBase
 from django.utils import translation
 from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext
 
 from mcp_django import __version__
 from mcp_django.access import overrides
@@ -55,7 +56,7 @@ from mcp_django.core.middleware_policy import unknown_middleware
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import from_settings
 from mcp_django.exchange.scopes import SCOPES
-from mcp_django.protocol.unknown_names import nearest
+from mcp_django.protocol.unknown_names import nearest_name
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -109,7 +110,13 @@ def names_nothing(scope: str) -> str:
     # Actions that the project offers for some requests alone are known by their rows.
     if not rest or name in known or (kind == "tool" and Tool.objects.filter(name=name).exists()):
         return ""
-    return f"{scope!r} names no {kind} of this server.{nearest(name, known)}"
+    named = nearest_name(name, known)
+    if kind == "model":
+        said = gettext("%(scope)s names no model of this server.") % {"scope": repr(scope)}
+    else:
+        said = gettext("%(scope)s names no tool of this server.") % {"scope": repr(scope)}
+    meant = gettext("Did you mean %(name)s?") % {"name": named}
+    return f"{said} {meant}" if named else said
 
 
 def all_sites() -> list[MCPSite]:
@@ -326,7 +333,7 @@ class MCPSite:
                     if why is None:
                         bridged = ModelMCP(model, self, bridged=True)
                         found.setdefault(bridged.label, bridged)
-                    elif why == ABOUT_RIGHTS:
+                    elif why is ABOUT_RIGHTS:
                         self.keys_alone[model] = KeyMCP(model, self, bridged=True)
                 self.inlines = inlines_by_parent(found.values())
                 for one in models_of_their_own(self.inlines, self.model_admins.values()):

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from django.core.exceptions import ValidationError
 from django.template import Context, TemplateSyntaxError, defaultfilters
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.templates import (
@@ -61,6 +62,7 @@ _FILTERS = (
 #: Even these filters make much output from little input when many stand in a row.
 _MAX_FILTERS = 5
 _MAX_DEPTH = 20
+_TOO_DEEP = _("Tags may be nested %(most)d deep.")
 #: Names that the engine itself defines.
 _CONSTANTS = frozenset({"True", "False", "None"})
 
@@ -82,7 +84,7 @@ class CompiledTemplate:
     def _read(self, nodes: Iterable[Node], tested: frozenset[str], depth: int) -> None:
         """Collect the arguments of nodes. They stand inside ifs that test the arguments ``tested``."""
         if depth > _MAX_DEPTH:
-            raise ValidationError(f"Tags may be nested {_MAX_DEPTH} deep.")
+            raise ValidationError(_TOO_DEEP, params={"most": _MAX_DEPTH})
         for node in nodes:
             if isinstance(node, VariableNode):
                 self._note(node.filter_expression, tested)
@@ -100,7 +102,7 @@ class CompiledTemplate:
     def _note(self, expression: FilterExpression, tested: frozenset[str] | None) -> list[str]:
         """Collect the names in an expression. With None for ``tested``, an if only tests them."""
         if len(expression.filters) > _MAX_FILTERS:
-            raise ValidationError(f"A value may pass {_MAX_FILTERS} filters, not more.")
+            raise ValidationError(_("A value may pass %(most)d filters, not more."), params={"most": _MAX_FILTERS})
         has_default = any(function is defaultfilters.default for function, _ in expression.filters)
         names = []
         for variable in variables_in(expression):
@@ -148,12 +150,14 @@ def _names_of(variable: Variable) -> Iterator[str]:
     """The name of the argument that a variable stands for, or nothing for a number. Raises ValidationError."""
     names = names_in(variable)
     if len(names) > 1:
-        raise ValidationError(f"“{variable.var}”: an argument is a text, so nothing may follow a dot.")
+        text = _("“%(name)s”: an argument is a text, so nothing may follow a dot.")
+        raise ValidationError(text, params={"name": variable.var})
     for name in names:
         if name in _CONSTANTS:
             return
         if not NAME.fullmatch(name):
-            raise ValidationError(f"“{name}”: the name of an argument is 1 to 64 letters, digits and _.")
+            text = _("“%(name)s”: the name of an argument is 1 to 64 letters, digits and _.")
+            raise ValidationError(text, params={"name": name})
         yield name
 
 
@@ -166,9 +170,13 @@ def compile_template(text: str) -> CompiledTemplate:
         message = str(error)
         if message.startswith("Invalid block tag"):
             # The engine's text goes on to suggest loading the tag, which is impossible here.
-            message = f"{message.partition('. ')[0]}. There are if, elif, else and comment."
-        elif message.startswith("Invalid filter"):
-            message = f"{message}. There are {', '.join(_FILTERS)}."
-        raise ValidationError(message) from None
+            message, there = message.partition(". ")[0], "if, elif, else, comment"
+        else:
+            there = ", ".join(_FILTERS) if message.startswith("Invalid filter") else ""
+        # The engine says it in English.
+        said = _("The template is wrong: %(error)s")
+        if there:
+            said = _("The template is wrong: %(error)s. There are: %(names)s.")
+        raise ValidationError(said, params={"error": message, "names": there}) from None
     except RecursionError:
-        raise ValidationError(f"Tags may be nested {_MAX_DEPTH} deep.") from None
+        raise ValidationError(_TOO_DEEP, params={"most": _MAX_DEPTH}) from None

@@ -7,6 +7,9 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Protocol
 
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
 from mcp_django.conf import get_conf
 
 #: No address is longer. What a client writes is cut, since addresses are remembered.
@@ -70,7 +73,8 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         network = ip_network(text)
     except ValueError as error:
-        raise ValueError(f"{text[:60]!r} is no address and no network, such as 192.0.2.0/24: {error}") from None
+        said = _("{text} is no address and no network, such as 192.0.2.0/24: {error}")
+        raise ValueError(format_lazy(said, text=repr(text[:60]), error=error)) from None
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     # ``canonical`` turns mapped addresses into those of version 4, so a network of mapped ones would never match.
     return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import Conf, get_conf, kept_with_settings
 
@@ -20,7 +22,9 @@ PERIODS: Mapping[str, int] = {
 }
 _WORDS: Mapping[int, str] = {1: "s", 60: "min", 3_600: "hour", 86_400: "day"}
 _FORM = re.compile(r"([0-9][0-9_]{0,17})/([a-z]+)", re.ASCII)
-_EXAMPLE = "Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
+_NO_RATE = _(
+    "{value} is not a rate. Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
+)
 
 CALLS, CHANGES, ROWS, BYTES = OF_CALLS = ("calls", "changes", "rows", "bytes")
 #: Rows that are written through the admin's forms, attempts to do so that were refused, and new values for what must be
@@ -57,10 +61,11 @@ def parse_rate(value: Any) -> Rate:
     found = _FORM.fullmatch(value) if isinstance(value, str) else None
     seconds = PERIODS.get(found[2]) if found else None
     if found is None or seconds is None:
-        raise ValueError(f"{value!r:.60} is not a rate. {_EXAMPLE}")
+        raise ValueError(format_lazy(_NO_RATE, value=f"{value!r:.60}"))
     number = int(found[1].replace("_", ""))
     if not number:
-        raise ValueError(f"{value!r} allows nothing. To allow nothing, take the scope or the permission away.")
+        text = _("{value} allows nothing. To allow nothing, take the scope or the permission away.")
+        raise ValueError(format_lazy(text, value=repr(value)))
     return Rate(number, seconds)
 
 
@@ -70,10 +75,12 @@ def parse_limits(value: Any, kinds: Collection[str] = KINDS) -> Limits:
     A value is a rate, or a list of rates that all hold.
     """
     if not isinstance(value, Mapping):
-        raise ValueError(f'{value!r:.60} is not a dictionary such as {{"calls": "600/min"}}.')
+        text = _('{value} is not a dictionary such as {{"calls": "600/min"}}.')
+        raise ValueError(format_lazy(text, value=f"{value!r:.60}"))
     for kind in value:
         if kind not in kinds:
-            raise ValueError(f"{kind!r:.60} cannot be limited here. What can be: {', '.join(kinds)}.")
+            text = _("{kind} cannot be limited here. What can be: {kinds}.")
+            raise ValueError(format_lazy(text, kind=f"{kind!r:.60}", kinds=", ".join(kinds)))
     return {kind: tuple(map(parse_rate, rates if isinstance(rates, list | tuple) else [rates]))
             for kind, rates in value.items()}  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.apps import apps
 from django.utils.functional import Promise
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf, kept_with_settings
@@ -127,7 +128,8 @@ def parse(names: Iterable[str]) -> list[str]:
     wanted = {_normal(name) for name in names if name.strip()}
     unknown = sorted(wanted - _known(wanted))
     if unknown:
-        raise ValueError(f"unknown scope {unknown[0]!r}; the scopes are {GRAMMAR}")
+        text = _("unknown scope {scope}; the scopes are {scopes}")
+        raise ValueError(format_lazy(text, scope=repr(unknown[0]), scopes=GRAMMAR))
     return [*(name for name in SCOPES if name in wanted), *sorted(wanted - SCOPES.keys())]
 
 

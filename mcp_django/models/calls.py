@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db import models
 from django.utils import timezone
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from mcp_django.models.call_queries import MAX_SESSION, MAX_USER_ID, CallQuerySet
 
@@ -132,4 +132,5 @@ class Call(models.Model):
         subject = self.name or self.uri or self.method or self.model or str(self.get_kind_display())
         if self.count == 1:
             return subject
-        return gettext("%(subject)s, %(count)d times") % {"subject": subject, "count": self.count}
+        times = ngettext("%(subject)s, %(count)d time", "%(subject)s, %(count)d times", self.count)
+        return times % {"subject": subject, "count": self.count}

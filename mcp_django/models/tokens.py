@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from mcp_django.conf import get_conf
 from mcp_django.core.secret import Secret
@@ -55,7 +56,10 @@ def check_expiry(expires_at: datetime | None, created_at: datetime) -> None:
     if expires_at is not None and expires_at <= timezone.now():
         raise ValidationError(_("This is in the past, so the token could never be used. Name a later moment."))
     if most is not None and (expires_at is None or expires_at > created_at + timedelta(days=most)):
-        text = _("A token may live for %(days)d days at most (TOKEN_MAX_DAYS). Name an earlier moment.")
+        text = ngettext(
+            "A token may live for %(days)d day at most (TOKEN_MAX_DAYS). Name an earlier moment.",
+            "A token may live for %(days)d days at most (TOKEN_MAX_DAYS). Name an earlier moment.", most,
+        )  # fmt: skip
         raise ValidationError(text % {"days": most})
 
 

@@ -20,7 +20,7 @@ def default_scopes() -> list[str]:
 
 def validate_scopes(value: Any) -> None:
     if not isinstance(value, list):
-        raise ValidationError("must be a list of scopes")
+        raise ValidationError(_("must be a list of scopes"))
     try:
         scopes.parse(value)
     except (ValueError, TypeError, AttributeError) as error:
@@ -29,7 +29,7 @@ def validate_scopes(value: Any) -> None:
 
 def validate_addresses(value: Any) -> None:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValidationError("must be a list of addresses and networks")
+        raise ValidationError(_("must be a list of addresses and networks"))
     try:
         parse_networks(value)
     except ValueError as error:

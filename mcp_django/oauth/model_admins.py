@@ -138,7 +138,7 @@ class ClientAdmin(PausableAdmin, _ReadOnlyAdmin):
         ended = 0
         for client in queryset.filter(blocked_at=None):
             ended += client.block()
-            self.log_change(request, client, "Blocked.")
+            self.log_change(request, client, gettext("Blocked."))
         said = ngettext("%(count)d grant was ended.", "%(count)d grants were ended.", ended)
         self.message_user(request, said % {"count": ended})
 
@@ -147,7 +147,7 @@ class ClientAdmin(PausableAdmin, _ReadOnlyAdmin):
         count = 0
         for client in queryset.filter(blocked_at__isnull=False):
             client.unblock()
-            self.log_change(request, client, "Unblocked.")
+            self.log_change(request, client, gettext("Unblocked."))
             count += 1
         said = ngettext("%(count)d client was unblocked.", "%(count)d clients were unblocked.", count)
         self.message_user(request, said % {"count": count})
@@ -259,7 +259,7 @@ class GrantAdmin(PausableAdmin, LentAdmin, _ReadOnlyAdmin):
         count = 0
         for grant in queryset.filter(ended_at__isnull=True):
             count += grant.end(Grant.Ended.REVOKED)
-            self.log_change(request, grant, "Revoked.")
+            self.log_change(request, grant, gettext("Revoked."))
         said = ngettext("%(count)d grant was revoked.", "%(count)d grants were revoked.", count)
         self.message_user(request, said % {"count": count})
 

@@ -26,14 +26,19 @@ _MAX_COMPARED = 40
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`` Did you mean x?``, or an empty text if no other allowed name is similar.
+    """`` Did you mean x?``, or an empty text if no other allowed name is similar."""
+    return did_you_mean([meant]) if (meant := nearest_name(name, allowed)) else ""
+
+
+def nearest_name(name: str, allowed: Iterable[str]) -> str:
+    """The allowed name that is nearest to another one, or an empty text if none is similar.
 
     The parts behind the last dot are compared first: ``flight`` is meant for ``flights.flight``, and not for
     ``flights.plane``.
     """
     scores = {other: _similarity(name, other) for other in allowed if other != name}
     similar = [other for other, score in scores.items() if max(score) >= _SIMILAR]
-    return f" Did you mean {max(similar, key=scores.__getitem__)}?" if similar else ""
+    return max(similar, key=scores.__getitem__, default="")
 
 
 def _similarity(name: str, other: str) -> tuple[float, float]:

@@ -165,8 +165,11 @@ def _write(user: Any, changes: list[Change]) -> bool:
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
         by = Counter((_called(one.model or one.tool), _agent_of(one)) for one in changes)
-        lines = [gettext("%(count)d of %(model)s, by %(agent)s") % {"count": count, "model": model, "agent": agent}
-                 for (model, agent), count in by.items()]  # fmt: skip
+        lines = [
+            ngettext("%(count)d of %(model)s, by %(agent)s", "%(count)d of %(model)s, by %(agent)s", count)
+            % {"count": count, "model": model, "agent": agent}
+            for (model, agent), count in by.items()
+        ]
         # The host is the project's own: that of the request was the agent's to choose.
         url = outcomes.url_of(from_settings(), user=user) if get_conf().BASE_URL else None
         where = url or gettext("They are in the admin, under Changes by agents, or on the page My agent.")

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
+from django.utils.text import format_lazy
 from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.access import pauses
@@ -60,27 +62,25 @@ T = TypeVar("T")
 #: What is done with a change that waits, in a call of its agent.
 Run = Callable[[Exchange, "ChangingTool", Change], T]
 
-_GONE = (
+_GONE = _(
     "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or let the agent's "
     "user end the change."
 )
-
-
 _READ_ONLY = gettext_noop(
     'Agents change nothing on this server: MCP["READ_ONLY"] is True. The change waits; it can be made once that is '
     "False, or be rejected now."
 )
-_LACKING = (
+_LACKING = _(
     "The project's middleware looks into {what}, which {why}, so it is not known for whom the change would be made. Do "
     "the work of that middleware in MCPSite.call_context."
 )
-_BUSY = (
+_BUSY = _(
     "The project's middleware waits for something that this page holds, such as a lock on a row, so it did not come to "
     "the change. Do the work of that middleware in MCPSite.call_context."
 )
-_UNDONE = "The project's middleware has undone the change after it was made (status {status})."
+_UNDONE = _("The project's middleware has undone the change after it was made (status {status}).")
 _MOVED = "The agent's request leads to another tenant now than when it proposed this. Nothing was changed."
-_NOT_LET_IN = "The project's middleware did not let the agent in (status {status}), as in a call."
+_NOT_LET_IN = _("The project's middleware did not let the agent in (status {status}), as in a call.")
 
 
 class _Admin(NoConnection):
@@ -101,7 +101,7 @@ class CannotApply(Exception):
     ``may_tell_values``: only they may read it, since the project or a form may name values in it.
     """
 
-    def __init__(self, text: str, *, may_tell_values: bool = False) -> None:
+    def __init__(self, text: Any, *, may_tell_values: bool = False) -> None:
         super().__init__(text)
         self.may_tell_values = may_tell_values
 
@@ -186,7 +186,7 @@ def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_
 
     def check(lacking: Collection[str]) -> None:
         if lacking and runs_below(site.has_call_context):
-            raise CannotApply(_LACKING.format(**_words(min(lacking))))
+            raise CannotApply(format_lazy(_LACKING, **_words(min(lacking))))
 
     def view(request: Any, added: Mapping[str, Any], lacking: Collection[str]) -> None:
         try:
@@ -205,9 +205,9 @@ def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_
     if errors:
         raise errors[0]
     if not was_reached:
-        raise CannotApply(_NOT_LET_IN.format(status=status))
+        raise CannotApply(format_lazy(_NOT_LET_IN, status=status))
     if is_call and outcomes.waits(Change.objects.get(pk=change.pk)):
-        raise CannotApply(_UNDONE.format(status=status))
+        raise CannotApply(format_lazy(_UNDONE, status=status))
     return found[0]
 
 
@@ -220,10 +220,11 @@ def _passes_middleware(origin: JSON) -> bool:
 def _words(name: str) -> JSON:
     """What middleware has looked for in vain, in words, and why it is not there."""
     if name == SESSION:
-        return {"what": "the login session", "why": "an agent does not have"}
+        return {"what": _("the login session"), "why": _("an agent does not have")}
     header = name.removeprefix("HTTP_").replace("_", "-").title() if name.startswith("HTTP_") else name
-    what = "the query of the URL" if name == "QUERY_STRING" else f"{header} of the agent's request"
-    return {"what": what, "why": "is not kept"}
+    if name == "QUERY_STRING":
+        return {"what": _("the query of the URL"), "why": _("is not kept")}
+    return {"what": format_lazy(_("{header} of the agent's request"), header=header), "why": _("is not kept")}
 
 
 def _in_a_call(

@@ -1,81 +1,149 @@
-"""Whatever a person reads on a page of the console can be translated, unless data or a program says it."""
+"""Whatever a person reads on a page of ours can be translated, unless data or a program says it."""
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.core import mail
 from django.utils import translation
 from django.utils.text import capfirst
 
-from mcp_django import site
+import mcp_django
+from demo_project.flights.models import Flight
+from mcp_django import oauth, site
+from mcp_django.bridge.declared.secrets import is_ours
+from mcp_django.bridge.resources.fields.kinds import KINDS
+from mcp_django.bridge.tools.base import BaseTool
+from mcp_django.console.pages.connecting import client_setups
 from mcp_django.console.review import inventory
+from mcp_django.core.compat.admin import model_admins
 from mcp_django.exchange.scopes import SCOPES
-from mcp_django.models import Tool
+from mcp_django.models import AccessToken, Call, Prompt, Tool
+from mcp_django.protocol.revisions import REVISIONS
+from mcp_django.server import due
+from tests.console import walking
 from tests.console.test_rights import MARK, things  # noqa: F401 - a fixture
-from tests.console.visiting import client_of
-from tests.oauth.test_flow import Texts
-from tests.support.console import pages
+from tests.console.walking import Walk
+from tests.support import pseudo_locale
 from tests.support.data import Users
+from tests.support.declared import Declared
 
-pytestmark = pytest.mark.usefixtures("transactional_db")
+pytestmark = pytest.mark.usefixtures("transactional_db", "trail")
 
-#: Numbers, moments, ends of tokens, keys, and signs for nothing.
-_NO_WORDS = re.compile(rf"[-\d.: ]*|({MARK} )?…\w{{4}}|a{{22}}|None")
+#: What is named as it is everywhere: files, programs, and values of the test.
+NAMED = [
+    "~/.cursor/mcp.json", ".vscode/mcp.json", "curl", "JSON", "MCP", "True", "False", "None", "csv", "json", "ms",
+    "EWR", "JFK", "LGA", "IAH", "UA", "AA", "United", "American", "fog", "ice", "FlightAdmin.get_queryset",
+    "aaaaaaaaaaaaaaaaaaaaaa", "mcp", "old-client", "recount", f"{MARK}.it", f"{MARK.title()} query", "Saved",
+    *REVISIONS, "django", "claude.ai", "console of", "testserver", "count",
+    *(why for _, why in walking.QUESTIONS), *walking.SCOPES, *(str(kind.name) for kind in KINDS.values()),
+]  # fmt: skip
+#: What agents are told, which pages repeat as it was said.
+QUOTED = [
+    "Mail, what triggers did, times that saving sets, and keys of rows that are made again are not undone.",
+    "changed since", "there is no such record", "the form has no such field", "no field", "Allowed",
+]  # fmt: skip
+#: What Django's own templates leave unmarked.
+OF_DJANGO = ["Search"]
+#: Moments as agents and logs have them, the ends of tokens, and the numbers of changes.
+_OF_PROGRAMS = re.compile(r"https?://\S+|\d{4}-\d\d-\d\d[T ][\d:]+[\d.]*[+-]\d\d:\d\d|…[\w-]{4}|\b[0-9a-f]{22}\b")
 
 
-def test_every_text_of_the_console_can_be_translated(
-    users: Users,
-    things: dict[Any, Any],  # noqa: F811 - a fixture
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    marked = {"gettext": lambda text: f"«{text}»", "pgettext": lambda _, text: f"«{text}»"}
-    marked["ngettext"] = lambda one, many, count: f"«{one if count == 1 else many}»"  # type: ignore[assignment,misc]
-    client = client_of(users.admin)
-    urls = [url for _, url in pages(admin.site, {model: row.pk for model, row in things.items()})]
-    said = said_by_programs()
-    for name, function in marked.items():
-        monkeypatch.setattr(translation._trans, name, function)  # type: ignore[attr-defined]
-    found: dict[str, set[str]] = {}
-    for url in urls:
-        answer = client.get(url)
-        if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
-            page = answer.content.decode()
-            read = {text.strip() for text in Texts(page[page.index('<div id="content') :]).found}
-            plain = {text for text in read - said if "«" not in text and not _NO_WORDS.fullmatch(text)}
-            found |= {url: plain} if plain else {}
+#: What programs ask beside the endpoint.
+FOR_PROGRAMS = {
+    "oauth-keys", "oauth-openid", "oauth-register", "oauth-resource", "oauth-resource-root", "oauth-revoke",
+    "oauth-server", "oauth-token", "sse", "sse-messages", "ticket", "upload", "uploads",
+}  # fmt: skip
 
-    assert len(urls) > 25
-    assert found == {}
+
+@pytest.fixture
+def walk(
+    request: pytest.FixtureRequest, users: Users, flights: list[Flight], declared: Declared,
+    monkeypatch: pytest.MonkeyPatch, settings: Any,
+) -> Iterator[Walk]:  # fmt: skip
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["read"], "TRY_AS": True, "BASE_URL": "http://testserver"}
+    made = Walk(monkeypatch, users, request.getfixturevalue("things"))
+    walking.set_up(made, declared)
+    # Numbers and moments are written as in a language that writes them unlike programs do.
+    with translation.override("de"):
+        yield made
+    made.close()
+
+
+def test_every_text_that_people_read_can_be_translated(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = said_by_programs()
+    pseudo_locale.speak(monkeypatch)
+    for step in walking.STEPS:
+        step(walk)
+
+    # The walk misses no page.
+    assert templates() - walk.templates == set()
+    assert url_names() - walk.url_names - FOR_PROGRAMS == set()
+
+    read = {_OF_PROGRAMS.sub(" ", text): what for text, what in walk.texts().items()}
+    assert {text: read[text] for text in pseudo_locale.unmarked(read, data | said_by_programs())} == {}
+
+
+def test_every_text_of_a_mail_can_be_translated(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    pseudo_locale.speak(monkeypatch)
+    due.write_to_people()
+
+    read = [line for sent in mail.outbox for line in (sent.subject, *sent.body.splitlines())]
+    assert len({tuple(sent.to) for sent in mail.outbox}) == 2
+    assert pseudo_locale.unmarked([_OF_PROGRAMS.sub(" ", line) for line in read], said_by_programs()) == set()
+
+
+def templates() -> set[str]:
+    """The pages of our templates, and the parts of which they are made."""
+    folders = [Path(mcp_django.__file__).parent / "templates", Path(oauth.__file__).parent / "templates"]
+    return {str(file.relative_to(folder)) for folder in folders for file in folder.rglob("*.html")}
+
+
+def url_names() -> set[str]:
+    """The names of the URLs of our models in the admin, and of those beside the endpoint."""
+    found = {str(one.name) for one in site.urls[0]}
+    for model, model_admin in model_admins(admin.site).items():
+        if is_ours(model):
+            found |= {str(one.name) for one in model_admin.get_urls() if one.name}
+    return found
+
+
+def described(declared: Any) -> Iterator[str]:
+    """What agents read of a tool, a prompt or a resource, and the names of its arguments."""
+    if isinstance(declared, BaseTool):
+        yield from (declared.get_title(), declared.get_description(None))
+        schema = declared.get_input_schema(inventory.request_of(None, SCOPES))
+        for name, argument in schema.get("properties", {}).items():
+            yield from (name, str(argument.get("description", "")))
+        return
+    yield declared.title
+    yield declared.get_description() if hasattr(declared, "get_description") else declared.description
+    for one in getattr(declared, "arguments", ()):
+        yield from (one.name, one.description)
 
 
 def said_by_programs() -> set[str]:
-    """Names, rows of the test, what agents read, and the inventory, which is compared with one of another day."""
-    built = inventory.build(site, None, SCOPES)
-    tools = [*site.tools.values()]
-    said = {
-        MARK,
-        "nightly",
-        f"{MARK}.it",
-        f"{MARK}_query",
-        "mcp",
-        "http://testserver/mcp",
-        "old-client",
-        "{}",
-        "filter.tailnum",
-        *SCOPES,
-    }
-    said |= {*User.objects.values_list("username", flat=True), *Group.objects.values_list("name", flat=True)}
-    said |= {*built["models"], *(tool.name for tool in tools), *site.prompts}
-    said |= {f"{tool.name} {tool.get_title()}" for tool in tools} | {f"{MARK}_query {MARK.title()} query"}
-    said |= {str(capfirst(one.model._meta.verbose_name_plural)) for one in site.models.values()}
-    said |= {tool.get_description(None) for tool in tools}
-    said |= {tool.get_description(None).strip() for tool in tools}
-    said |= {prompt.get_description() for prompt in site.prompts.values()}
-    said |= {f"{name}: {why}" for name, why in inventory.unexposed(site).items()}
-    query = Tool.objects.get(name=f"{MARK}_query").query
-    return said | {json.dumps(json.loads(query), indent=2), "next_cursor of the page before; all else unchanged."}
+    """Names, values, and what agents read."""
+    found = {MARK, *NAMED, *QUOTED, *OF_DJANGO, *SCOPES}
+    found |= {one.title for one in client_setups("http://testserver/mcp", "x", logs_in=True)}
+    found |= {*User.objects.values_list("username", flat=True), *Group.objects.values_list("name", flat=True)}
+    found |= {*AccessToken.objects.values_list("name", flat=True), *Tool.objects.values_list("name", flat=True)}
+    found |= {*Call.objects.values_list("reason", flat=True), *Prompt.objects.values_list("name", flat=True)}
+    for model in apps.get_models():
+        meta = model._meta
+        # Projects need not mark the names of their models.
+        named = [meta.label_lower, meta.verbose_name, meta.verbose_name_plural, meta.app_config.verbose_name]
+        for name in map(str, [*named, *(one.name for one in meta.get_fields())]):
+            found |= {name, capfirst(name)}
+    for row in Flight.objects.all():
+        found |= {str(row), row.notes, row.status, str(row.get_status_display())}
+    for declared in [*site.tools.values(), *site.prompts.values(), *site.resources.values()]:
+        found |= {text for text in described(declared) if text}
+    return found

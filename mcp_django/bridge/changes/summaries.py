@@ -72,19 +72,19 @@ def _texts(lines: Sequence[Line]) -> Iterator[str]:
         on = [line for line in lines if line.change == "on"]
         for model, of_model in groupby(on, key=lambda line: line.model):
             rows = list(of_model)
-            yield from (f"- {len(rows)} {_noun(model, len(rows))}:", *(f"  - {who(row)}" for row in rows))
+            yield from (f"- {len(rows)} {noun(model, len(rows))}:", *(f"  - {who(row)}" for row in rows))
     deleted = [line for line in lines if line.change == "delete"]
     for model, of_model in groupby(deleted, key=lambda line: line.model):
         rows = list(of_model)
         if len(rows) == 1:
-            yield f"Delete 1 {_noun(model, 1)}: {who(rows[0])}"
+            yield f"Delete 1 {noun(model, 1)}: {who(rows[0])}"
         else:
-            yield f"Delete {len(rows)} {_noun(model, len(rows))}:"
+            yield f"Delete {len(rows)} {noun(model, len(rows))}:"
             yield from (f"- {who(row)}" for row in rows)
     for change, title in _TITLES.items():
         counted = [line for line in lines if line.change == change]
         if counted:
-            yield from ("", title, *(f"- {line.count} {_noun(line.model, line.count)}" for line in counted))
+            yield from ("", title, *(f"- {line.count} {noun(line.model, line.count)}" for line in counted))
     rest = [line for line in lines if line.change in ("create", "update")]
     for _, of_row in groupby(rest, key=place_of):
         values = list(of_row)
@@ -92,7 +92,8 @@ def _texts(lines: Sequence[Line]) -> Iterator[str]:
         yield from (f"- {_value(line)}" for line in values if line.column)
 
 
-def _noun(label: str, count: int) -> str:
+def noun(label: str, count: int) -> str:
+    """What so many rows of a model are called."""
     if label == OTHERS:
         return "other record" if count == 1 else OTHERS
     meta = apps.get_model(label)._meta
@@ -104,13 +105,11 @@ def place_of(line: Line) -> tuple[str, str, str, int]:
     return line.change, line.model, line.key, line.row
 
 
-def title_of(line: Line, count: int = 1) -> str:
-    """What is done to a row, or to so many, without its values."""
+def title_of(line: Line) -> str:
+    """What is done to a row, without its values."""
     if line.change == "run":
         return f"Run {exact(line.name)}"
-    if count > 1:
-        return f"{_VERBS[line.change].removesuffix(' one')} {count:,} {_noun(line.model, count)}"
-    return f"{_VERBS[line.change]} {_noun(line.model, 1)}{_which(line)}"
+    return f"{_VERBS[line.change]} {noun(line.model, 1)}{which(line)}"
 
 
 def who(line: Line) -> str:
@@ -119,7 +118,8 @@ def who(line: Line) -> str:
     return exact(f"{key}, {line.name}" if line.name else key)
 
 
-def _which(line: Line) -> str:
+def which(line: Line) -> str:
+    """A row behind what it is a row of; empty for a new one."""
     return f" {who(line)}" if line.key else ""
 
 

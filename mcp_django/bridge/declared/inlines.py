@@ -136,7 +136,7 @@ def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
     if inline.model in parent.site.model_admins or inline.model in parent.site.undecided_models:
         return "its model has a ModelAdmin, which decides"
     if (why := why_hidden(inline.model)) is not None:
-        return why
+        return str(why)
     if inline.model._meta.auto_created:
         return "its rows are those of a many-to-many field"
     if not is_generic(inline):

@@ -14,6 +14,8 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 
 def _words(text: str) -> frozenset[str]:
@@ -100,7 +102,7 @@ _SECRET_CLASS_WORDS = _words(
 )
 
 #: Why the models of users, groups and permissions are hidden.
-ABOUT_RIGHTS = "it holds users, or says what they may do"
+ABOUT_RIGHTS = _("it holds users, or says what they may do")
 
 #: The labels of our apps, whose rows hold tokens and decide about access.
 _OURS = frozenset({"mcp_django", "mcp_django_oauth"})
@@ -276,30 +278,31 @@ def is_hidden_model(model: type[models.Model]) -> bool:
     return why_hidden(model) is not None
 
 
-def why_hidden(model: type[models.Model]) -> str | None:
-    """The reason why the bridge leaves the model out, for people to read; None if it does not."""
+def why_hidden(model: type[models.Model]) -> Any:
+    """The reason why the bridge leaves the model out, translated when people read it; None if it does not."""
     meta = model._meta
     if meta.swapped:
-        return f"{meta.swapped} stands in its place"
+        return format_lazy(_("{model} stands in its place"), model=meta.swapped)
     if is_ours(model):
-        return "it holds the keys to the rest"
+        return _("it holds the keys to the rest")
     app = min(_HIDDEN_APPS & {table._meta.app_label for table in _tables_of(model)}, default=None)
     if app is not None:
-        return f"the app {app} keeps secrets, logs or histories"
+        return format_lazy(_("the app {app} keeps secrets, logs or histories"), app=app)
     for ancestor in _tables_of(model):
         if ancestor.__module__.startswith(_HIDDEN_PACKAGES):
-            return f"the package {ancestor.__module__.partition('.')[0]} keeps secrets"
+            package = ancestor.__module__.partition(".")[0]
+            return format_lazy(_("the package {package} keeps secrets"), package=package)
     if any(field.name == "history_type" for field in meta.get_fields()) and str(meta.model_name).startswith(
         "historical"
     ):
-        return "its rows are a history"
+        return _("its rows are a history")
     # DRF's authtoken and its kin: the key of the row is the secret itself.
     if meta.pk.name == "key" or is_secret_field(meta.pk):
-        return f"its primary key {meta.pk.name} looks like a secret"
+        return format_lazy(_("its primary key {name} looks like a secret"), name=meta.pk.name)
     if _has_secret_pair(_words_of(meta.object_name or "")):
-        return f"by its name, each row of {meta.object_name} lets somebody in"
+        return format_lazy(_("by its name, each row of {name} lets somebody in"), name=meta.object_name)
     if _holds_mail({field.name for field in meta.get_fields()}):
-        return "it holds mail that was sent, which may have links to log in or to set a password"
+        return _("it holds mail that was sent, which may have links to log in or to set a password")
     return ABOUT_RIGHTS if is_about_rights(model) else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.translation import gettext
+from django.utils.translation import ngettext
 
 from mcp_django.core.compat.handlers import is_asgi_request
 from mcp_django.core.csv_cells import spreadsheet_safe
@@ -49,7 +49,11 @@ def _parts(calls: Any) -> Iterator[bytes]:
         yield _written([_cell(getattr(call, name)) for name in names] for call in page[:left])
         left -= len(page)
         if left < 0:
-            note = gettext("Only the newest %(count)d lines are here. Choose a day, or another filter, for the others.")
+            note = ngettext(
+                "Only the newest line is here. Choose a day, or another filter, for the others.",
+                "Only the newest %(count)d lines are here. Choose a day, or another filter, for the others.",
+                MAX_EXPORTED,
+            )  # fmt: skip
             yield _written([[note % {"count": MAX_EXPORTED}]])
             return
 

@@ -12,6 +12,7 @@ from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.resources.fields.days import Days
@@ -82,7 +83,7 @@ class DayFilter(ActivityFilter):
             ("week", _("Past 7 days")),
         ]
         chosen = self.value()
-        return [*named, (chosen, chosen)] if chosen and chosen not in dict(named) else named
+        return [*named, (chosen, _in_words(chosen))] if chosen and chosen not in dict(named) else named
 
     def narrow(self, calls: Any, value: str) -> QuerySet[Any]:
         try:
@@ -92,6 +93,13 @@ class DayFilter(ActivityFilter):
             raise IncorrectLookupParameters(error) from error
         narrowed: CallQuerySet = calls.filter(at__gte=start, at__lt=end)
         return narrowed
+
+
+def _in_words(day: str) -> str:
+    try:
+        return date_format(datetime.date.fromisoformat(day))
+    except ValueError:
+        return day
 
 
 def _days(value: str) -> Days:

@@ -157,7 +157,7 @@ class ChangeAdmin(FilteredAdmin):
         """Links to the changes that are alike, and to what rejects all of the same agent."""
         links = []
         if len(change.alike) > 1:
-            alike = gettext("%(count)d alike") % {"count": len(change.alike)}
+            alike = ngettext("%(count)d alike", "%(count)d alike", len(change.alike)) % {"count": len(change.alike)}
             links.append((f"?{inbox.ALIKE}={change.pk}", f"{alike} ▸"))
         if change.is_one_of_several:
             links.append((self.page_url("reject_all", change.pk), gettext("Reject all of this agent…")))
@@ -383,7 +383,7 @@ class ChangeAdmin(FilteredAdmin):
             raise PermissionDenied
         decision = next((one for one in offered if f"_{one}" in request.POST), None)
         if decision is None:
-            return HttpResponseBadRequest("Make the change, or reject it.")
+            return HttpResponseBadRequest(gettext("Make the change, or reject it."))
         told = decide(request, change, decision, request.POST.get("digest", ""), request.POST.get("note", ""))
         deciding.tell(request, [told])
         return HttpResponseRedirect(self.page_url("change", change.pk))

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_django.access import nonces
@@ -300,7 +300,7 @@ class AccessTokenAdmin(PausableAdmin, LentAdmin, UserFieldAdmin, WordsAdmin, See
             return self.page(request, "revoke_token", title=_("Revoke the token"), object=token, back=back)
         with acting(request):
             token.revoke()
-        self.log_change(request, token, "Revoked.")
+        self.log_change(request, token, gettext("Revoked."))
         self.message_user(request, _("The token “%(token)s” was revoked.") % {"token": token})
         return HttpResponseRedirect(self.page_url("changelist"))
 
@@ -329,8 +329,8 @@ class AccessTokenAdmin(PausableAdmin, LentAdmin, UserFieldAdmin, WordsAdmin, See
             made, plain = sealed(
                 token.roll(grace=grace, expires_at=form.expiry, made_by=maker_of(site, request, token.user))
             )
-        self.log_change(request, token, "Rolled.")
-        self.log_addition(request, made, f"Succeeds the token {token.pk}.")
+        self.log_change(request, token, gettext("Rolled."))
+        self.log_addition(request, made, gettext("Succeeds the token %(id)s.") % {"id": token.pk})
         return self._shown(request, made, plain)
 
     @admin.action(description=_("Revoke the selected tokens"), permissions=["change"])
@@ -338,7 +338,7 @@ class AccessTokenAdmin(PausableAdmin, LentAdmin, UserFieldAdmin, WordsAdmin, See
         count = 0
         for token in queryset.filter(revoked_at__isnull=True):
             token.revoke()
-            self.log_change(request, token, "Revoked.")
+            self.log_change(request, token, gettext("Revoked."))
             count += 1
         self.message_user(
             request,

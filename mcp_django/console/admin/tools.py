@@ -19,7 +19,6 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.sites import all_sites
 from mcp_django.bridge.tools.acting import ActingTool
@@ -31,6 +30,7 @@ from mcp_django.console.admin.links import shows_activity
 from mcp_django.console.admin.overrides import site_of, tool_of
 from mcp_django.console.admin.tool_pages import TryAdmin, may_ask
 from mcp_django.console.review import inventory
+from mcp_django.console.review.consent_words import in_words
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Call, Tool
 from mcp_django.types import JSON
@@ -215,7 +215,7 @@ class ToolAdmin(TryAdmin):
             if tool.covers:
                 said.append(gettext("what %(tool)s asks, it asks too") % {"tool": ", ".join(tool.covers)})
             return " · ".join(said)
-        return described(getattr(tool, "consent", "preview"))
+        return in_words(getattr(tool, "consent", "preview"))
 
     @admin.display(description=_("needs"))
     def needs(self, row: Tool) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 
@@ -269,7 +270,9 @@ def _in_words(line: Line) -> str:
 
 def _counted(label: str, count: int) -> str:
     meta = apps.get_model(label)._meta
-    return printable(f"{count:,} {meta.verbose_name_plural}" if count != 1 else str(meta.verbose_name))
+    if count == 1:
+        return printable(str(meta.verbose_name))
+    return printable(f"{number_format(count, force_grouping=True)} {meta.verbose_name_plural}")
 
 
 def _listed(names: Sequence[str], count: int) -> str:

@@ -212,9 +212,10 @@ def decide(request: HttpRequest, change: Change, choice: Choice, digest: str, no
 def tell(request: HttpRequest, of: Iterable[Outcome]) -> None:
     """Say what came of decisions: what came of several alike is said once."""
     for (level, text), count in Counter((one.level, str(one.text)) for one in of).items():
-        several = gettext("%(count)d changes: %(text)s") % {"count": count, "text": text}
+        several = ngettext("%(count)d change: %(text)s", "%(count)d changes: %(text)s", count)
+        said = several % {"count": count, "text": text} if count > 1 else text
         # Outside of the admin there may be no messages, and the page of the change says what became of it.
-        messages.add_message(request, level, several if count > 1 else text, fail_silently=True)
+        messages.add_message(request, level, said, fail_silently=True)
 
 
 def _give_up(request: HttpRequest, change: Change, note: str) -> Outcome:

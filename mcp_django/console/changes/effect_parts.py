@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.changes import summaries
 from mcp_django.bridge.changes.row_names import NOTHING
@@ -42,7 +46,7 @@ def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:
     for (change, *_rest), group in groupby(lines, key=summaries.place_of):
         row = list(group)
         if change in summaries.COUNTED:
-            found[change] += [(one.model, one.count) for one in row]
+            found[change] += [(_label(one.model), one.count) for one in row]
         else:
             of_rows.append(row)
     pages = max(1, -(-len(of_rows) // ROWS_OF_PAGE))
@@ -57,6 +61,10 @@ def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:
             found["groups"].append(part)
         place += len(one.rows)
     return {**found, "page": page, "pages": range(1, pages + 1), "count": len(of_rows)}
+
+
+def _label(model: str) -> str:
+    return gettext("other records") if model == summaries.OTHERS else model
 
 
 def _groups(rows: Iterable[_Row]) -> list[_Group]:
@@ -94,7 +102,7 @@ def _equal(rows: Sequence[_Row], _begin: int, count: int) -> JSON:
     first = rows[0]
     diff = [{"field": exact(one.column), **_values(one)} for one in first if one.column]
     names = [summaries.who(row[0]) for row in rows] if count > 1 and first[0].key else []
-    return {"title": summaries.title_of(first[0], count), "diff": diff, "rows": names}
+    return {"title": _title(first[0], count), "diff": diff, "rows": names}
 
 
 def _table(rows: Sequence[_Row], begin: int, count: int) -> JSON:
@@ -107,7 +115,21 @@ def _table(rows: Sequence[_Row], begin: int, count: int) -> JSON:
         for number, row in enumerate(rows, begin + 1)
     ]
     columns = [exact(one.column) for one in rows[0] if one.column]
-    return {"title": summaries.title_of(rows[0][0], count), "columns": columns, "lines": lines}
+    return {"title": _title(rows[0][0], count), "columns": columns, "lines": lines}
+
+
+def _title(line: Line, count: int) -> str:
+    """What is done to so many rows, in the words of a page."""
+    if line.change == "run":
+        return gettext("Run %(name)s") % {"name": exact(line.name)}
+    if line.change == "create":
+        text = ngettext("Create one %(model)s", "Create %(count)s %(model)s", count)
+    elif line.change == "delete":
+        text = ngettext("Delete %(model)s", "Delete %(count)s %(model)s", count)
+    else:
+        text = ngettext("Change %(model)s", "Change %(count)s %(model)s", count)
+    said = {"count": number_format(count, force_grouping=True), "model": summaries.noun(line.model, count)}
+    return text % said + (summaries.which(line) if count == 1 else "")
 
 
 def _values(line: Line) -> JSON:
@@ -116,13 +138,15 @@ def _values(line: Line) -> JSON:
 
 # The answer to an agent.
 
+_DONE: Mapping[str, Any] = {"add": _("add"), "change": _("change"), "delete": _("delete")}
+
 
 def parts_of_answer(result: JSON) -> JSON:
     """The parts of what an agent was answered."""
     rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
     parts = [
         {
-            "title": " ".join(filter(None, [row["change"], row["inline"], row.get("pk"), row.get("name")])),
+            "title": " ".join(filter(None, [_done(row["change"]), row["inline"], row.get("pk"), row.get("name")])),
             "diff": row.get("diff", ()),
         }
         for row in rows
@@ -145,6 +169,11 @@ def parts_of_answer(result: JSON) -> JSON:
         "deleted": list(result.get("deleted", {}).items()),
         "unlinked": list(result.get("unlinked", {}).items()),
     }
+
+
+def _done(change: str) -> str:
+    """What was done to a row of an inline."""
+    return str(_DONE.get(change, change))
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,8 @@ def in_words(scopes: Iterable[str], until: datetime, agreed_by: str = "") -> str
     is_today = local.date() == timezone.localdate() if settings.USE_TZ else local.date() == timezone.now().date()
     end = date_format(local, "TIME_FORMAT" if is_today else "SHORT_DATETIME_FORMAT")
     said = _("%(scopes)s until %(end)s") % {"scopes": ", ".join(scopes), "end": end}
-    return f"{said} · {_('agreed by %(who)s') % {'who': printable(agreed_by)}}" if agreed_by else said
+    by = _("agreed by %(who)s") % {"who": printable(agreed_by)}
+    return f"{said} · {by}" if agreed_by else said
 
 
 def scopes_in_words(holder: AccessToken | Grant) -> str:

@@ -87,7 +87,7 @@ def new_nonce() -> str:
 class OnceForm(forms.Form):
     """A form with a nonce, which is used up when the form makes something."""
 
-    nonce = forms.CharField(initial=new_nonce, required=False, max_length=200, widget=forms.HiddenInput)
+    nonce = forms.CharField(label="", initial=new_nonce, required=False, max_length=200, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any] | None:
         data = super().clean() or self.cleaned_data

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from mcp_django.access import nonces
 from mcp_django.access.permissions import may_connect
@@ -79,7 +80,9 @@ class OwnTokenForm(OnceForm, LifetimeForm):
         with transaction.atomic(using=nonces.database()):
             self.use_up()
             if tokens_of(self._user).count() >= MOST:
-                raise ValidationError(_("You have %(count)d tokens. Revoke one that is not used.") % {"count": MOST})
+                text = ngettext("You have %(count)d token. Revoke it.",
+                                "You have %(count)d tokens. Revoke one that is not used.", MOST)  # fmt: skip
+                raise ValidationError(text % {"count": MOST})
             return sealed(
                 AccessToken.objects.create_token(
                     user=self._user,

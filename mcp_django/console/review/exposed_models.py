@@ -12,11 +12,14 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.admin.options import BaseModelAdmin
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import Permission
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
-from mcp_django.bridge.declared.options import ModelMCP
+from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, row_hook
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-from mcp_django.bridge.writes import exposure
+from mcp_django.bridge.writes import access, exposure
 from mcp_django.console.review import inventory
+from mcp_django.console.review.consent_words import in_words
 from mcp_django.core.hooks import hook_of
 from mcp_django.exchange.scopes import SCOPES
 
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
     from mcp_django.access.overrides import Restrictions
     from mcp_django.bridge.sites import MCPSite
     from mcp_django.types import JSON
+
+
+#: What agents may do with rows, in the words of the code, which people read in the trail and in consent.
+_OPERATIONS: Mapping[str, Any] = {"create": _("create"), "update": _("update"), "delete": _("delete")}
 
 
 @dataclass(frozen=True)
@@ -69,20 +76,33 @@ class ExposedModel:
         return {} if self._rights is None else inventory.describe_model(self._rights)
 
     @cached_property
-    def writes(self) -> Mapping[str, JSON]:
-        """Operation → its consent, and the permission or the hook that decides."""
-        return {} if self._rights is None else exposure.operations(self._rights)
+    def writes(self) -> Sequence[Mapping[str, str]]:
+        """``operation`` and ``consent`` in words, and ``by``, the permission or the hook that decides."""
+        if self._rights is None:
+            return ()
+        rights, found = self._rights, exposure.operations(self._rights)
+        return [
+            {"operation": _OPERATIONS[one], "consent": in_words(access.consent_of(rights, one)), "by": found[one]["by"]}
+            for one in OPERATIONS
+            if one in found
+        ]
 
     @property
     def rows(self) -> str:
-        return "" if self._rights is None else inventory.rows_of(self._rights)
+        """The project's hook that gives the rows, or how many are shown together; empty where all are shown."""
+        if self._rights is None:
+            return ""
+        if not self._rights.has_rows:
+            size = self._rights.smallest_group
+            return ngettext("groups of %(count)d alone", "groups of %(count)d alone", size) % {"count": size}
+        return row_hook(self.model_mcp) or ""
 
     @property
     def fields(self) -> Iterator[ShownField]:
         declared = self.declared
         key = self.model_mcp.opts.pk.name
         shown = {name: field.get("relation", field["type"]) for name, field in declared.get("fields", {}).items()}
-        shown |= declared.get("relations", {}) | dict.fromkeys(declared.get("computed", ()), "computed")
+        shown |= declared.get("relations", {}) | dict.fromkeys(declared.get("computed", ()), gettext("computed"))
         for name, kind in shown.items():
             yield ShownField(name, kind, name in self.off, can_switch=name != key)
         for name, word, why in () if self._rights is None else inventory.hidden_fields(self._rights):

@@ -17,6 +17,9 @@ from django.conf import settings
 from django.db import connections, models
 from django.http import HttpRequest
 from django.utils import translation
+from django.utils.text import get_text_list
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
@@ -57,13 +60,15 @@ logger = logging.getLogger("mcp_django")
 #: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
 _NOT_LOCKED = frozenset({"left_out", "admin", "failed", "samples", "below_middleware", "unmet"})
 #: Reason code → what the project can do about it.
-REMEDIES: Mapping[str, str] = {
-    "secret": "name it in fields of a ModelMCP",
-    "to hidden models": "show that model",
-    "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
-    "joined in its own way": "show the model that holds its links",
-    "by a hook": "decorate that with mcp_django.ignores_object if it answers the same for each, or where a package "
-    "wrote it, set object_permissions = False in a ModelMCP of yours",
+REMEDIES: Mapping[str, Any] = {
+    "secret": _("name it in fields of a ModelMCP"),
+    "to hidden models": _("show that model"),
+    "of an unknown class": _("name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']"),
+    "joined in its own way": _("show the model that holds its links"),
+    "by a hook": _(
+        "decorate that with mcp_django.ignores_object if it answers the same for each, or where a package wrote it, "
+        "set object_permissions = False in a ModelMCP of yours"
+    ),
 }
 #: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
@@ -115,13 +120,16 @@ def build(
     exchange = inspection_exchange(site, ours, "tools/list")
     # A call context may look up a tenant in the database.
     context = no_database() if user is None else site.call_context(ours)
+    # People read the reasons on pages, in their own language.
+    language = translation.get_language()
     with translation.override(settings.LANGUAGE_CODE), failures() as failed, context:
         rights = Rights.of(site, ours)
         all_on = dict.fromkeys(site.tools, overrides.ON) if user is None else None
         listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, ours)
         written = prompts.available(exchange, {} if user is None else None)
-        left_out = _left_out(site, rights)
+        with translation.override(language):
+            left_out = _left_out(site, rights)
         built = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
@@ -296,20 +304,24 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
         if field.name in rights.columns or field.name in rights.relations:
             continue
         if field.name in rights.restrictions:
-            yield field.name, "switched off", "an administrator switched it off"
+            yield field.name, "switched off", gettext("an administrator switched it off")
             continue
         if model_mcp.hides(field):
             is_named = is_named_as_secret(field)
-            why = "looks like a secret" if is_named else "is a long unique key, which may let somebody in"
-            yield field.name, "secret", f"{why}, and is not named in fields"
+            if is_named:
+                why = gettext("looks like a secret, and is not named in fields")
+            else:
+                why = gettext("is a long unique key, which may let somebody in, and is not named in fields")
+            yield field.name, "secret", why
         elif field.many_to_many and not isinstance(field, models.ManyToManyField):
-            yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
+            why = gettext("is a %(name)s, which joins rows in its own way") % {"name": type(field).__name__}
+            yield field.name, "joined in its own way", why
         elif not field.many_to_many and (why := look_up(field, named=model_mcp.names(field))[1]):
-            yield field.name, "of an unknown class", why
+            yield field.name, "of an unknown class", str(why)
         elif field.name not in rights.shown:
             yield field.name, *_why_not_shown(rights)
         elif field.is_relation:
-            why = "points to a model that is not shown, or whose objects are checked one by one"
+            why = gettext("points to a model that is not shown, or whose objects are checked one by one")
             yield field.name, "to hidden models", why
 
 
@@ -320,8 +332,13 @@ def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
 
 def _why_not_shown(rights: ModelRights) -> tuple[str, str]:
     if not rights.object_hooks:
-        return "not shown", "is not shown"
-    return "by a hook", f"{' and '.join(rights.object_hooks)} decides by the object, so only get_record shows it"
+        return "not shown", gettext("is not shown")
+    hooks = get_text_list(list(rights.object_hooks), gettext("and"))
+    text = ngettext(
+        "%(hooks)s decides by the object, so only get_record shows it",
+        "%(hooks)s decide by the object, so only get_record shows it", len(rights.object_hooks),
+    )  # fmt: skip
+    return "by a hook", text % {"hooks": hooks}
 
 
 def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:
@@ -401,20 +418,24 @@ def unexposed(site: MCPSite) -> JSON:
     """What the admin has and no principal gets: label of a model, or an action of a whole AdminSite → why."""
     found: JSON = {}
     of_sites: list[Any] = [one.actions for one in site.admin_sites] if get_conf().EXPOSE_ADMIN else []
-    for name in {name for actions in of_sites for name, _ in actions}:
-        found[f"the action {name}"] = "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
+    for name in {name for actions in of_sites for name, _action in actions}:
+        why = gettext("it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it")
+        found[gettext("the action %(name)s") % {"name": name}] = why
     exposed = {model_mcp.model for model_mcp in site.models.values()}
     for model in site.model_admins:
         if model not in exposed:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
-            without_list = "its ModelAdmin has no list" if get_conf().EXPOSE_ADMIN else "EXPOSE_ADMIN is off"
-            why = why_hidden(model) or without_list
+            without_list = _("its ModelAdmin has no list") if get_conf().EXPOSE_ADMIN else _("EXPOSE_ADMIN is off")
+            why = str(why_hidden(model) or without_list)
             is_fixed = is_ours(model) or model._meta.swapped
-            found[label] = why if is_fixed else f"{why}; register a ModelMCP for it to show it"
+            found[label] = why if is_fixed else gettext("%(why)s; register a ModelMCP for it to show it") % {"why": why}
     for model, admin_sites in site.undecided_models.items():
-        names = " and ".join(admin_site.name for admin_site in admin_sites)
-        where = f"it is in the AdminSites {names}" if site.admin_sites else f"nobody serves the AdminSite {names}"
-        found.setdefault(model._meta.label_lower, f"{where}; name one in MCP['ADMIN_SITE']")
+        names = get_text_list([one.name for one in admin_sites], gettext("and"))
+        if site.admin_sites:
+            text = gettext("it is in the AdminSites %(names)s; name one in MCP['ADMIN_SITE']")
+        else:
+            text = gettext("nobody serves the AdminSite %(names)s; name one in MCP['ADMIN_SITE']")
+        found.setdefault(model._meta.label_lower, text % {"names": names})
     return found
 
 
@@ -422,15 +443,15 @@ def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
     scope = of_model(label)
     if label in Rights.of(site, request).restrictions.models:
-        return "an administrator switched it off"
+        return gettext("an administrator switched it off")
     if not has_scope(request, scope):
         # A principal that reads single models is told which one is missing.
-        return f"the scope {scope if has_scope(request, ANY_MODEL) else READ} is missing"
+        return gettext("the scope %(scope)s is missing") % {"scope": scope if has_scope(request, ANY_MODEL) else READ}
     try:
         allowed = model_mcp.has_view_permission(request)
     except Exception as error:  # noqa: BLE001 - it was logged, and is reported here
-        return f"has_view_permission failed with {type(error).__name__}"
-    return "its primary key cannot be read" if allowed else "has_view_permission says no"
+        return gettext("has_view_permission failed with %(error)s") % {"error": type(error).__name__}
+    return gettext("its primary key cannot be read") if allowed else gettext("has_view_permission says no")
 
 
 # Building the inventory.

@@ -16,7 +16,8 @@ from django.apps import apps
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
-from django.utils.text import format_lazy
+from django.utils.functional import lazy
+from django.utils.text import format_lazy, get_text_list
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import overrides, pauses
@@ -50,7 +51,7 @@ from mcp_django.exchange.requests import looking
 from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, WRITE, broader, expand, of_model, of_tool
 from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.protocol.unknown_names import nearest
+from mcp_django.protocol.unknown_names import nearest_name
 
 #: Longer names are not looked for.
 MAX_NAME = 500
@@ -107,8 +108,10 @@ def _explain(
 
 def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind], request: HttpRequest | None) -> Reasons:
     names = _Asker(site, user, SCOPES, request).names(name, known)
-    return Reasons(name, unknown=format_lazy("{}{}", _("There is no such model, field, row, tool, prompt or resource."),
-                                             nearest(name[:100], names)))  # fmt: skip
+    unknown = _("There is no such model, field, row, tool, prompt or resource.")
+    if meant := nearest_name(name[:100], names):
+        unknown = format_lazy(_("{unknown} Did you mean {name}?"), unknown=unknown, name=meant)
+    return Reasons(name, unknown=unknown)
 
 
 class _Asker:
@@ -257,11 +260,10 @@ class _Asker:
             return format_lazy(_("{hook} says no."), hook=name)
         if admin is None:
             return _missing_permission(needed)
-        return self._why_not_by_admin(
-            admin, "has_view_permission", f"{needed} or {opts.app_label}.change_{opts.model_name}"
-        )
+        either = _either([needed, f"{opts.app_label}.change_{opts.model_name}"])
+        return self._why_not_by_admin(admin, "has_view_permission", either)
 
-    def _why_not_by_admin(self, admin: Any, name: str, needed: str) -> Text:
+    def _why_not_by_admin(self, admin: Any, name: str, needed: Text) -> Text:
         """Why the hook of a ModelAdmin says no: by Django's own, the permission is missing."""
         if not admin.admin_site.has_permission(self.request):
             return _("The user may not enter the admin, which shows the model.")
@@ -349,7 +351,7 @@ class _Asker:
         no = Reasons(tool.name, "model", self._model(tool.model_mcp.label)).no
         if no is not None:
             return format_lazy(_("The model {model} is not visible. {why}"), model=tool.model_mcp.label, why=no.why)
-        names = " or ".join(tool.permissions)
+        names = _either(list(tool.permissions))
         return format_lazy(
             _("The admin does not offer the action to the user: it needs the permission to {names} {model}."),
             names=names, model=tool.model_mcp.label,
@@ -395,13 +397,16 @@ def _is_djangos(hook: Any) -> bool:
 
 # Texts.
 
+#: Names with "or" between them.
+_either = lazy(get_text_list, str)
+
 
 def _missing_scope(*names: str) -> Text:
     shown = (broader(name) if name in (ANY_MODEL, ANY_WRITABLE) else name for name in names)
-    return format_lazy(_("The scope {names} is missing."), names=" or ".join(dict.fromkeys(shown)))
+    return format_lazy(_("The scope {names} is missing."), names=_either(list(dict.fromkeys(shown))))
 
 
-def _missing_permission(names: str) -> Text:
+def _missing_permission(names: Text) -> Text:
     return format_lazy(_("The permission {names} is missing."), names=names)
 
 
@@ -458,7 +463,7 @@ def _field(rights: ModelRights, name: str) -> No | None:
         declared_by = type(rights.model_mcp.declared_by).__name__
         return No("field", format_lazy(_("It is not among the fields that {name} shows."), name=declared_by))
     remedy = inventory.REMEDIES.get(word)
-    return No("field", f"{why}; {remedy}" if remedy else why)
+    return No("field", format_lazy("{}; {}", why, remedy) if remedy else why)
 
 
 def _has(user: Any, permission: str) -> bool:

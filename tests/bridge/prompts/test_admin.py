@@ -94,12 +94,16 @@ def test_a_new_prompt_is_on_and_of_the_site_that_is_served(client: Client) -> No
 
 def test_a_mistake_is_refused_with_what_is_wrong(client: Client, written: Prompt) -> None:
     bad_name = "Use 1 to 64 letters, digits, _ and -, since clients refuse other names."
-    tags = "There are if, elif, else and comment."
+    wrong, tags = "The template is wrong:", "There are: if, elif, else, comment."
     mistakes: list[tuple[str, str | None, str]] = [
-        ("text", "{% include 'admin/base.html' %}", f"Invalid block tag on line 1: 'include'. {tags}"),
-        ("text", "{{ who.__class__ }}", "Variables and attributes may not begin with underscores: 'who.__class__'"),
-        ("text", "{% load static %}", f"Invalid block tag on line 1: 'load'. {tags}"),
-        ("text", "{% if who %}", "Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif."),
+        ("text", "{% include 'admin/base.html' %}", f"{wrong} Invalid block tag on line 1: 'include'. {tags}"),
+        (
+            "text",
+            "{{ who.__class__ }}",
+            f"{wrong} Variables and attributes may not begin with underscores: 'who.__class__'",
+        ),
+        ("text", "{% load static %}", f"{wrong} Invalid block tag on line 1: 'load'. {tags}"),
+        ("text", "{% if who %}", f"{wrong} Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif."),
         ("text", "{{ a.b }}", "“a.b”: an argument is a text, so nothing may follow a dot."),
         ("text", "", "This field is required."),
         ("text", None, "This field is required."),

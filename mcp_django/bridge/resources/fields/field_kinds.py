@@ -21,6 +21,8 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.models import fields
 from django.utils.module_loading import import_string
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.declared.secrets import is_secret_class
 from mcp_django.bridge.resources.fields import kinds, parsing
@@ -197,8 +199,8 @@ def kind_of(field: AnyField, *, named: bool) -> Kind | None:
     return look_up(field, named=named)[0]
 
 
-def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, str]:
-    """The kind of a column, or None and the reason why it is hidden."""
+def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, Any]:
+    """The kind of a column, or None and the reason why it is hidden, which is translated when it is read."""
     return _looked_up(_This(field), named=named)
 
 
@@ -216,7 +218,7 @@ class _This:
 
 
 @kept_with_settings
-def _looked_up(this: _This, *, named: bool) -> tuple[Kind | None, str]:
+def _looked_up(this: _This, *, named: bool) -> tuple[Kind | None, Any]:
     field = this.field
     *relations, column = steps_to_column(field)
     for relation in () if named else relations:
@@ -232,16 +234,18 @@ def _looked_up(this: _This, *, named: bool) -> tuple[Kind | None, str]:
         is_key = bool(relations) or column.primary_key
         if kind.converted and is_key and cls not in _declared():
             # Two keys that are read as the same value would be taken for one row.
-            return None, f"is a key, and a {type(column).__name__}, which may read two values as the same one"
+            said = _("is a key, and a {name}, which may read two values as the same one")
+            return None, format_lazy(said, name=type(column).__name__)
         doubt = _doubt(column, cls)
         return None if doubt else kind, doubt
-    return None, f"is a {type(column).__name__}, a class that is not known"
+    return None, format_lazy(_("is a {name}, a class that is not known"), name=type(column).__name__)
 
 
-def _doubt(field: AnyField, base: type[Any]) -> str:
+def _doubt(field: AnyField, base: type[Any]) -> Any:
     """Why a field may hold other values than those of the class ``base`` that it is made from, or secrets."""
     if is_named_as_secret(field, base):
-        return f"is a {type(field).__name__}, a class that is named as if its values were secrets"
+        said = _("is a {name}, a class that is named as if its values were secrets")
+        return format_lazy(said, name=type(field).__name__)
     found = list(differences(field, base))
     if not found or (kinds.KINDS.get(base) is kinds.TEXT and _MARKED_UP.issuperset(found) and _is_marked_up(field)):
         return ""
@@ -272,8 +276,9 @@ def _is_marked_up(field: AnyField) -> bool:
 _PROBE = "*a* text"
 
 
-def _strange(field: AnyField, difference: str) -> str:
-    return f"is a {type(field).__name__}, a class that is not known and has its own {difference}"
+def _strange(field: AnyField, difference: str) -> Any:
+    said = _("is a {name}, a class that is not known and has its own {difference}")
+    return format_lazy(said, name=type(field).__name__, difference=difference)
 
 
 def _kind_of_class(cls: type[Any], field: AnyField, *, named: bool) -> Kind | None:
