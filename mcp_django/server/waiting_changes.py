@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 from django.utils.text import format_lazy
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
@@ -66,7 +66,7 @@ _GONE = _(
     "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or let the agent's "
     "user end the change."
 )
-_READ_ONLY = gettext_noop(
+_READ_ONLY = _(
     'Agents change nothing on this server: MCP["READ_ONLY"] is True. The change waits; it can be made once that is '
     "False, or be rejected now."
 )
@@ -246,7 +246,7 @@ def _in_a_call(
             by_person = _is_by_person(change)
             tool: Any = site.tools.get(change.tool) if by_person else catalog.find(exchange, change.tool)
             if not by_person and (closed := site.tools.get(change.tool)) is not None and closed.is_closed:
-                raise CannotApply(gettext(_READ_ONLY))
+                raise CannotApply(_READ_ONLY)
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)

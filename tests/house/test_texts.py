@@ -32,8 +32,8 @@ NAMED = {
 FOR_PROGRAMS = {"oauth/client_metadata.py", "oauth/documents.py", "oauth/registration.py", "oauth/fetching.py"}
 #: What looks like a label and is the name of a column or an app.
 NAMES = {"mcp_django_oauth", "client_name", "name", "model"}
-#: A number in a text that is the same for each number: of which one, or of how many at most.
-ONE_FORM = re.compile(r"^Rows: |^Page ")
+#: A number in a text that is the same for each number: of which one, how many there are, or a unit.
+ONE_FORM = re.compile(r"^Rows: |^Page |^%\(count\)d (h|min|s)$")
 _WORDS = re.compile(r"[a-z]{2}")
 #: ``most`` is a limit, and ``id`` a key.
 _NUMBER = re.compile(r"%\((?!most\)|id\))\w+\)d|%\((?:count|number)\)s|\{(?:count|number)\}")
@@ -55,6 +55,8 @@ def is_text(node: ast.AST | None) -> bool:
     """Whether it is words in the code: a text, or one that is put together."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.Add):
         return is_text(node.left)
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        return any(is_text(one) for one in ast.iter_child_nodes(node))
     if isinstance(node, ast.JoinedStr):
         return any(is_text(one) for one in node.values)
     text = node.value if isinstance(node, ast.Constant) else None

@@ -166,13 +166,14 @@ def _pause(shown_by: PagesAdmin, request: HttpRequest, subject: Subject, reason:
         pause, is_new = Restriction.objects.get_or_create(values, site="", kind=subject.kind, name=subject.name)
     if not is_new:
         return gettext("Paused already: %(whom)s.") % {"whom": subject.label}
-    shown_by.log_change(request, subject.about or pause, f"Agents paused: {reason}" if reason else "Agents paused.")
+    said = gettext("Agents paused: %(reason)s") % {"reason": reason} if reason else gettext("Agents paused.")
+    shown_by.log_change(request, subject.about or pause, said)
     return gettext("Paused: %(whom)s.") % {"whom": subject.label}
 
 
 def _resume(shown_by: PagesAdmin, request: HttpRequest, subject: Subject, pause: Restriction | None) -> str:
     if pause is not None:
-        shown_by.log_change(request, subject.about or pause, "Agents let go on.")
+        shown_by.log_change(request, subject.about or pause, gettext("Agents let go on."))
         with acting(request):
             pause.delete()
     return gettext("May go on: %(whom)s.") % {"whom": subject.label}
