@@ -35,6 +35,8 @@ TASKS = {
 }
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 LANGUAGE_CODE = "en-us"
+#: Files that are uploaded, but for the tests that name a folder of their own.
+MEDIA_ROOT = Path(os.environ["DEMO_DIR"], "media")
 
 #: Each process of each run has its own database, because others may test on this server.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
