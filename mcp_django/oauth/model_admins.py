@@ -270,4 +270,4 @@ def _named(name: str, host: str) -> str:
 
 
 def _badge(look: str, text: Any, at: datetime) -> str:
-    return format_html('<span class="mcp"><span class="mcp-badge {}">{}</span></span> {}', look, text, moment(at))
+    return format_html('<span class="mcp"><span class="mcp-badge {}">{}</span> {}</span>', look, text, moment(at))

@@ -158,7 +158,7 @@ def test_lists_and_pages_fit_and_are_for_everybody(browser: Browser, served: Ser
                 wide.append(name)
             if page.locator(".mcp").count():
                 results = Axe().run(page, context=".mcp").response
-                assert results["passes"]
+                assert results["passes"] or results["inapplicable"]
                 found += [
                     (name, one["id"], node["html"][:200]) for one in results["violations"] for node in one["nodes"]
                 ]
