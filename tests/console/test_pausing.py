@@ -206,7 +206,7 @@ def test_a_user_who_does_not_exist_is_not_paused(users: Users) -> None:
 
 def test_why_not_names_a_pause_of_all_of_the_user_and_of_the_token_and_tells_no_more_than_before(users: Users) -> None:
     token = AccessToken.objects.get(hash=digest(token_of(users.ops)))
-    asked = {"flights.flight": "model", "find_records": "tool", "auth.user": "model"}
+    asked = ("flights.flight", "find_records", "auth.user")
 
     def nos(**more: Any) -> dict[str, list[str]]:
         found = {name: reasons.explain(site, users.ops, ["read"], name, **more) for name in asked}
