@@ -45,6 +45,17 @@ def _admin_site(request: HttpRequest) -> AdminSite:
     return next((site for site in existing_admin_sites() if site.name == name), default_site)
 
 
+@register.simple_tag
+def mcp_links(links: Sequence[tuple[str, Any]], place: str = "form") -> SafeString:
+    """``{% mcp_links links 'list' %}``: the links in the head of a "form" or a "list" of Django's admin.
+
+    Those of a list are "beside" its name in django-unfold. What a page has elsewhere is empty.
+    """
+    from mcp_django.console.admin import at_home
+
+    return at_home.links(links, place)
+
+
 @register.inclusion_tag("admin/mcp_django/pause_banner.html", takes_context=True)
 def mcp_pause_banner(context: Context) -> dict[str, Any]:
     """``{% mcp_pause_banner %}``: says on a page of ours that all agents are paused, with the way to let them go on."""

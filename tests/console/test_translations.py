@@ -28,7 +28,7 @@ from mcp_django.exchange.scopes import SCOPES
 from mcp_django.models import AccessToken, Call, Prompt, Tool
 from mcp_django.protocol.revisions import REVISIONS
 from mcp_django.server import due
-from tests.console import walking
+from tests.console import walking, walking_console
 from tests.console.test_rights import MARK, things  # noqa: F401 - a fixture
 from tests.console.walking import Walk
 from tests.support import pseudo_locale
@@ -39,11 +39,12 @@ pytestmark = pytest.mark.usefixtures("transactional_db", "trail")
 
 #: What is named as it is everywhere: files, programs, and values of the test.
 NAMED = [
-    "~/.cursor/mcp.json", ".vscode/mcp.json", "curl", "JSON", "MCP", "True", "False", "None", "csv", "json", "ms",
+    "~/.cursor/mcp.json", "~/.codeium/windsurf/mcp_config.json", "~/.config/goose/config.yaml",
+    ".vscode/mcp.json", "curl", "JSON", "MCP", "True", "False", "None", "csv", "json", "ms",
     "EWR", "JFK", "LGA", "IAH", "UA", "AA", "United", "American", "fog", "ice", "FlightAdmin.get_queryset",
     "aaaaaaaaaaaaaaaaaaaaaa", "mcp", "old-client", "recount", f"{MARK}.it", f"{MARK.title()} query", "Saved",
-    *REVISIONS, "django", "claude.ai", "console of", "testserver", "count",
-    *(why for _, why in walking.QUESTIONS), *walking.SCOPES, *(str(kind.name) for kind in KINDS.values()),
+    *REVISIONS, "django", "claude.ai", "console of", "testserver", "count", "Demo project", "nightly",
+    *walking_console.SCOPES, *(why for _, why in walking_console.QUESTIONS), *(str(kind.name) for kind in KINDS.values()),
 ]  # fmt: skip
 #: What agents are told, which pages repeat as it was said.
 QUOTED = [
@@ -53,9 +54,15 @@ QUOTED = [
 #: What Django's own templates leave unmarked.
 OF_DJANGO = ["Search"]
 #: Moments as agents and logs have them, the ends of tokens, and the numbers of changes.
-_OF_PROGRAMS = re.compile(r"https?://\S+|\d{4}-\d\d-\d\d[T ][\d:]+[\d.]*[+-]\d\d:\d\d|…[\w-]{4}|\b[0-9a-f]{22}\b")
+_OF_PROGRAMS = re.compile(
+    r"https?://\S+|\d{4}-\d\d-\d\d[T ][\d:]+[\d.]*[+-]\d\d:\d\d|…[\w-]{4}|\b[0-9a-f]{22}\b|\b[0-9a-f-]{36}\b"
+)
 
 
+STEPS = (
+    walking_console.lists_and_forms, walking_console.pauses, walking_console.tokens, walking_console.tools_and_models,
+    walking_console.activity, walking_console.changes, walking.own_pages, walking.logging_in,
+)  # fmt: skip
 #: What programs ask beside the endpoint.
 FOR_PROGRAMS = {
     "oauth-keys", "oauth-openid", "oauth-register", "oauth-resource", "oauth-resource-root", "oauth-revoke",
@@ -80,7 +87,7 @@ def walk(
 def test_every_text_that_people_read_can_be_translated(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
     data = said_by_programs()
     pseudo_locale.speak(monkeypatch)
-    for step in walking.STEPS:
+    for step in STEPS:
         step(walk)
 
     # The walk misses no page.

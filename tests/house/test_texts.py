@@ -32,8 +32,8 @@ NAMED = {
 FOR_PROGRAMS = {"oauth/client_metadata.py", "oauth/documents.py", "oauth/registration.py", "oauth/fetching.py"}
 #: What looks like a label and is the name of a column or an app.
 NAMES = {"mcp_django_oauth", "client_name", "name", "model"}
-#: A number in a text that is the same for each number: of which one, how many there are, or a unit.
-ONE_FORM = re.compile(r"^Rows: |^Page |^%\(count\)d (h|min|s)$")
+#: A number in a text that is the same for each number: of which one, how many there are, a rate or a unit.
+ONE_FORM = re.compile(r"^Rows: |^Page |^%\(count\)d (h|min|s)$| an? (second|minute|hour|day)$|, limit %")
 _WORDS = re.compile(r"[a-z]{2}")
 #: ``most`` is a limit, and ``id`` a key.
 _NUMBER = re.compile(r"%\((?!most\)|id\))\w+\)d|%\((?:count|number)\)s|\{(?:count|number)\}")

@@ -147,14 +147,18 @@ class CallAdmin(ActivityPages):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {
             "title": _("Activity"),
-            "csv_url": f"{self.page_url('csv')}?{request.GET.urlencode()}",
-            "connections_url": self.page_url("connections"),
-            "totals_url": self.page_url("totals"),
-            "live_url": f"{self.page_url('live')}?{request.GET.urlencode()}",
             "most_listed": MAX_LISTED,
             **(extra_context or {}),
         }
         return super().changelist_view(request, context)
+
+    def list_links(self, request: HttpRequest) -> list[tuple[str, Any]]:
+        filters = request.GET.urlencode()
+        return [
+            (f"{self.page_url('live')}?{filters}", _("Live")), (self.page_url("totals"), _("Totals")),
+            (self.page_url("connections"), _("Connections")), (f"{self.page_url('csv')}?{filters}", _("Export as CSV")),
+            *super().list_links(request),
+        ]  # fmt: skip
 
     def get_urls(self) -> list[URLPattern]:
         own = [

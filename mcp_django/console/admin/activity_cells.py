@@ -46,7 +46,7 @@ def moment(at: datetime) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}"><span class="nowrap">{}</span> {}</time>',
         local.isoformat(), local.isoformat(sep=" ", timespec="milliseconds"),
-        date_format(local, "Y-m-d"), date_format(local, "H:i:s"),
+        date_format(local, "SHORT_DATE_FORMAT"), date_format(local, "H:i:s"),
     )  # fmt: skip
 
 

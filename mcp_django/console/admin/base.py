@@ -13,9 +13,10 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
-from mcp_django.console.admin import app_list, documentation
+from mcp_django.console.admin import app_list, at_home, documentation
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.web_pages import not_atomic
 from mcp_django.protocol.names import printable
@@ -23,7 +24,7 @@ from mcp_django.protocol.names import printable
 if TYPE_CHECKING:
     AdminBase = admin.ModelAdmin[Any]
 else:
-    AdminBase = admin.ModelAdmin
+    AdminBase = at_home.model_admin()
 
 
 class PagesAdmin(AdminBase):
@@ -77,10 +78,21 @@ class PagesAdmin(AdminBase):
         request.current_app = self.admin_site.name
         return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})
 
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        at_home.dress(form)
+        return form
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        help_url = documentation.page_url(f"{self.opts.model_name}/change_list")
-        response: HttpResponse = super().changelist_view(request, {"help_url": help_url, **(extra_context or {})})
+        response: HttpResponse = super().changelist_view(
+            request, {"links": self.list_links(request), **(extra_context or {})}
+        )
         return response
+
+    def list_links(self, request: HttpRequest) -> list[tuple[str, Any]]:
+        """What the head of the list leads to: URLs and their texts."""
+        help_url = documentation.page_url(f"{self.opts.model_name}/change_list")
+        return [(help_url, _("This page in the documentation"))] if help_url else []
 
     def is_own_page(self, request: HttpRequest) -> bool:
         """Whether the page is this ModelAdmin's, and not that of another one that deletes our rows too."""

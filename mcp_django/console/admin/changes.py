@@ -66,7 +66,6 @@ class ChangeAdmin(FilteredAdmin):
     actions = ["approve_several", "reject_several"]
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    change_list_template = "admin/mcp_django/change/change_list.html"
     change_form_template = "admin/mcp_django/change/change_form.html"
     fieldsets = [
         (None, {"fields": ["key", "state_now", "operation", "model", "records", "why", "said"]}),
@@ -202,8 +201,14 @@ class ChangeAdmin(FilteredAdmin):
                 elsewhere,
             )  # fmt: skip
             messages.info(request, told % {"count": elsewhere})
-        more = {"title": shown, "waiting": count, "mine": f"?{inbox.SHOWS}={inbox.MINE}"}
-        return super().changelist_view(request, {**more, **(extra_context or {})})
+        return super().changelist_view(request, {"title": shown, **(extra_context or {})})
+
+    def list_links(self, request: HttpRequest) -> list[tuple[str, Any]]:
+        found = super().list_links(request)
+        if count := len(waiting.waiting_for(request)):
+            text = ngettext("%(count)d waits for you", "%(count)d wait for you", count) % {"count": count}
+            found.insert(0, (f"?{inbox.SHOWS}={inbox.MINE}", text))
+        return found
 
     # Several at once: each is shown, and decided by itself.
 

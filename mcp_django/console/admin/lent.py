@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html_join
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
@@ -51,7 +52,7 @@ class LentAdmin(ActingAdmin):
             return self.page(request, "end_lending", title=_("End a right"), object=row, said=said, back=back)
         with acting(request):
             end(request.user, lending)
-        self.log_change(request, row, f"Ended: {', '.join(lending.scopes)}.")
+        self.log_change(request, row, gettext("Ended: %(scopes)s.") % {"scopes": ", ".join(lending.scopes)})
         self.message_user(request, _("This right has ended."))
         return HttpResponseRedirect(back)
 

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.bridge.tools.saved_queries import saved_query
-from mcp_django.console.admin.base import ActingAdmin
+from mcp_django.console.admin.base import ButtonsAdmin
 from mcp_django.console.admin.links import activity_link, shows_activity
 from mcp_django.models import AdminOverride, Tool
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.tools.base import BaseTool
 
 
-class OverrideAdmin(ActingAdmin):
+class OverrideAdmin(ButtonsAdmin):
     """What administrators decide about tools and prompts: on or off, the texts, and the groups."""
 
     list_editable = ["enabled"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,6 +106,11 @@ class PromptAdmin(OverrideAdmin):
         return super().has_delete_permission(request, obj) and not declared
 
     # Its preview.
+
+    def buttons(self, request: HttpRequest, row: Prompt) -> Iterator[tuple[str, Any]]:
+        if row.enabled:
+            yield "preview", _("Preview")
+        yield from super().buttons(request, row)
 
     def get_urls(self) -> list[Any]:
         return [

@@ -121,6 +121,9 @@ class SeesAdmin(ActingAdmin):
             *super().get_urls(),
         ]
 
+    def list_links(self, request: HttpRequest) -> list[tuple[str, Any]]:
+        return [(self.page_url("sees_user"), _("What a user sees")), *super().list_links(request)]
+
     def sees_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """What a token sees."""
         token: AccessToken | None = self.get_object(request, key_in_url(object_id))

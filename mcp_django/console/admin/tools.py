@@ -31,7 +31,6 @@ from mcp_django.console.admin.overrides import site_of, tool_of
 from mcp_django.console.admin.tool_pages import TryAdmin, may_ask
 from mcp_django.console.review import inventory
 from mcp_django.console.review.consent_words import in_words
-from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Call, Tool
 from mcp_django.types import JSON
 
@@ -146,12 +145,10 @@ class ToolAdmin(TryAdmin):
         # The row of any other tool would be made again.
         return obj is not None and bool(obj.query) and super().has_delete_permission(request, obj)
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        row = self.get_object(request, key_in_url(object_id))
-        can_try = row is not None and row.enabled and tool_of(row) is not None
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "can_try": can_try})
+    def buttons(self, request: HttpRequest, row: Tool) -> Iterator[tuple[str, Any]]:
+        if row.enabled and tool_of(row) is not None:
+            yield "try", _("Try it")
+        yield from super().buttons(request, row)
 
     @admin.display(description=_("query"))
     def saved_call(self, row: Tool) -> str:
