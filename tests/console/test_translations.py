@@ -44,7 +44,8 @@ NAMED = [
     "EWR", "JFK", "LGA", "IAH", "UA", "AA", "United", "American", "fog", "ice", "FlightAdmin.get_queryset",
     "aaaaaaaaaaaaaaaaaaaaaa", "mcp", "old-client", "recount", f"{MARK}.it", f"{MARK.title()} query", "Saved",
     *REVISIONS, "django", "claude.ai", "console of", "testserver", "count", "Demo project", "nightly",
-    *walking_console.SCOPES, *(why for _, why in walking_console.QUESTIONS), *(str(kind.name) for kind in KINDS.values()),
+    *walking_console.SCOPES, *(why for _, why in walking_console.QUESTIONS),
+    *(str(kind.name) for kind in KINDS.values()),
 ]  # fmt: skip
 #: What agents are told, which pages repeat as it was said.
 QUOTED = [
