@@ -203,9 +203,9 @@ def test_no_message_is_waited_for_before_its_caller_is_known(admin: GRPCPeer) ->
 def test_what_nobody_has_asked_for_stays_with_its_client(admin: GRPCPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     admit, may_go = admission.admit, asyncio.Event()
 
-    async def admit_late(request: Any) -> Any:
+    async def admit_late(*asked: Any) -> Any:
         await may_go.wait()
-        return await admit(request)
+        return await admit(*asked)
 
     async def call() -> tuple[int, Any]:
         client = HTTP2Call(admin.server.port, "/mcp_django.v1.MCP/Call", admin.metadata)
