@@ -58,6 +58,7 @@ def test_a_secret_is_listed_with_a_cure_that_cures(declared: Declared) -> None:
 
 def test_a_secret_that_is_computed_and_a_relation_to_a_hidden_model_are_listed(declared: Declared) -> None:
     declared.admin(Product, type("TokenAdmin", (Admin,), {"list_display": ["token"], "token": lambda *args: ""}))
+    declared.unregister(User)
     declared.admin(User, None)
 
     assert missing("shop.product")["token"] == "looks like a secret; name it in fields of a ModelMCP"

@@ -184,7 +184,7 @@ def test_without_the_bridge_there_is_what_is_registered(root: DirectPeer, declar
         models_ = root.call("describe_models")["structuredContent"]["models"]
         flight = root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
 
-    assert list(models_) == ["flights.airline"]
+    assert list(models_) == ["auth.group", "auth.user", "flights.airline"]
     assert flight["data"]["reason"] == "RESOURCE_NOT_FOUND"
 
 

@@ -153,7 +153,7 @@ def test_users_and_tokens_with_the_same_name_are_told_apart(client: Client) -> N
 
 def test_a_chosen_day_is_shown_as_chosen(client: Client) -> None:
     assert offered(client, "day") == ["All", "Today", "Yesterday", "Past 7 days"]
-    assert offered(client, "day", day="2026-11-22")[4:] == ["2026-11-22"]
+    assert offered(client, "day", day="2026-11-22")[4:] == ["Nov. 22, 2026"]
 
 
 def test_a_value_that_is_not_among_them_is_typed_and_then_offered(client: Client) -> None:

@@ -104,8 +104,8 @@ def test_our_apps_are_one_section_of_the_list_on_every_page(users: Users) -> Non
         names = [model["object_name"] for model in section["models"]]
         assert section["app_label"] == "mcp_django", url
         assert {"AccessToken", "Call", "Client", "Grant", "Tool"} <= set(names)
-        shown = [model["name"] for model in section["models"]]
-        assert shown == sorted(shown)
+        *shown, own = [model["name"] for model in section["models"]]
+        assert shown == sorted(shown) and own == "My agent"
 
 
 def test_the_pages_of_both_apps_show_the_one_section(users: Users) -> None:
@@ -121,7 +121,7 @@ def test_the_pages_of_both_apps_show_the_one_section(users: Users) -> None:
 def test_who_may_see_the_models_of_one_app_alone_has_one_section_too(users: Users) -> None:
     [section] = listed(make_staff("connecting", "mcp_django_oauth.view_client"))
 
-    assert [model["object_name"] for model in section["models"]] == ["Client"]
+    assert [model["object_name"] for model in section["models"]] == ["Client", "MyAgent"]
 
 
 def test_a_list_that_a_project_keeps_is_not_changed(users: Users, rf: Any) -> None:
@@ -136,4 +136,4 @@ def test_a_list_that_a_project_keeps_is_not_changed(users: Users, rf: Any) -> No
     for _ in range(2):
         section, own = app_list.arranged(lambda request: kept, request)
         # Its own order is left.
-        assert [model["name"] for model in section["models"]] == ["B", "A", "C"] and own["name"] == "Own"
+        assert [model["name"] for model in section["models"]] == ["B", "A", "C", "My agent"] and own["name"] == "Own"

@@ -181,7 +181,10 @@ def test_credentials_that_do_not_hold_are_challenged(peers: Peers, users: Any) -
             answer = peer.http(method, json.dumps(PING).encode(), {"Authorization": f"Bearer {credential}".rstrip()})
 
             assert_refused(answer, 401, "UNAUTHENTICATED")
-            assert own_part(answer.headers["www-authenticate"]) == 'Bearer realm="mcp", error="invalid_token"'
+            challenge = own_part(answer.headers["www-authenticate"])
+            told, _, why = challenge.partition(", error_description=")
+            assert told == 'Bearer realm="mcp", error="invalid_token"'
+            assert bool(why) == (credential in (tokens["expired"], tokens["revoked"]))
 
 
 @pytest.mark.parametrize("transport", HTTP)

@@ -251,10 +251,13 @@ def test_a_call_runs_in_the_context_of_its_site(
 BEGINNINGS = {
     "access/authentication.py": "asks the authentication classes",
     "console/calls.py": "the console: in the request of a person or by a command, within the site's context",
+    "console/credentials/scope_choices.py": "the form of a token: it looks, and calls nothing",
     "console/credentials/scopes.py": "the console and the consent page: they look, and call nothing",
     "console/review/inventory.py": "the inventory: it looks, and calls nothing",
     "console/review/reasons.py": "Why not?: it looks, and calls nothing",
     "exchange/exchange.py": "makes the exchanges that look",
+    "oauth/authorize.py": "the consent page: whether a person may connect a client at all",
+    "oauth/views.py": "the token endpoint: whether a person may still connect a client",
     "push/list_changes.py": "push: compares lists, within the site's context",
     "server/step_up.py": "a call that is refused: it looks for the scopes that are missing",
     "server/waiting_changes.py": "a waiting change that a person has confirmed",

@@ -80,11 +80,11 @@ def _with_own_page(found: Sequence[App], *, is_whole: bool) -> Sequence[App]:
         "model": Change, "object_name": "MyAgent", "name": gettext("My agent"), "admin_url": url, "add_url": None,
         "view_only": True, "perms": dict.fromkeys(("add", "change", "delete"), False) | {"view": True},
     }  # fmt: skip
-    label = _OURS[0]
-    if any(app.get("app_label") == label for app in found):
+    label = next((app["app_label"] for app in found if app.get("app_label") in _OURS), None)
+    if label is not None:
         return [{**app, "models": [*app["models"], line]} if app.get("app_label") == label else app for app in found]
     section = {
-        "name": Change._meta.app_config.verbose_name, "app_label": label, "app_url": url, "has_module_perms": True,
+        "name": Change._meta.app_config.verbose_name, "app_label": _OURS[0], "app_url": url, "has_module_perms": True,
         "models": [line],
     }  # fmt: skip
     return [*found, section] if is_whole else found

@@ -139,6 +139,7 @@ def test_choosing_rows_of_a_model_that_the_agent_cannot_see(drive: Drive, declar
     def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
         return page(request, form("{{ form }}"), queryset, form=Choose())
 
+    declared.unregister(User)
     declared.admin(User, None)
     assert "fields" not in drive(act).shown()
 

@@ -95,17 +95,19 @@ def test_the_variables_of_a_template_are_its_arguments_in_their_order() -> None:
 
 
 MISTAKES = {
-    "{% if a %}": "Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif.",
-    "{{ }}": "Empty variable tag on line 1",
-    "{{ a b }}": "Could not parse the remainder: ' b' from 'a b'",
+    "{% if a %}": "The template is wrong: Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif.",
+    "{{ }}": "The template is wrong: Empty variable tag on line 1",
+    "{{ a b }}": "The template is wrong: Could not parse the remainder: ' b' from 'a b'",
     "{{ a|nope }}":
-        "Invalid filter: 'nope'. There are capfirst, cut, default, length, lower, pluralize, slice, slugify, title, "
+        "The template is wrong: Invalid filter: 'nope'. There are: "
+        "capfirst, cut, default, length, lower, pluralize, slice, slugify, title, "
         "truncatechars, truncatewords, upper, urlencode, wordcount, wordwrap.",
-    "{{ a|cut }}": "cut requires 2 arguments, 1 provided",
-    "{% else %}": "Invalid block tag on line 1: 'else'. There are if, elif, else and comment.",
+    "{{ a|cut }}": "The template is wrong: cut requires 2 arguments, 1 provided",
+    "{% else %}": "The template is wrong: Invalid block tag on line 1: 'else'. There are: if, elif, else, comment.",
     "{% if a %}{% for x in a %}{% endif %}":
-        "Invalid block tag on line 1: 'for', expected 'elif', 'else' or 'endif'. There are if, elif, else and comment.",
-    "{% if a = b %}{% endif %}": "Could not parse the remainder: '=' from '='",
+        "The template is wrong: Invalid block tag on line 1: 'for', "
+        "expected 'elif', 'else' or 'endif'. There are: if, elif, else, comment.",
+    "{% if a = b %}{% endif %}": "The template is wrong: Could not parse the remainder: '=' from '='",
     "{{ größe }}": "“größe”: the name of an argument is 1 to 64 letters, digits and _.",
     "{{ " + "a" * 65 + " }}": "“" + "a" * 65 + "”: the name of an argument is 1 to 64 letters, digits and _.",
 }  # fmt: skip
@@ -138,7 +140,11 @@ def test_a_tag_that_reaches_further() -> None:
         "regroup a by b as c", "widthratio a 1 1", "autoescape off", "filter upper", "spaceless",
         "templatetag openblock", "verbatim", "ssi 'x'", "block x", "querystring a=1", "ifchanged", "resetcycle",
     )  # fmt: skip
-    assert [tag for tag in tags if not refused(f"{{% {tag} %}}").startswith("Invalid block tag on line 1: ")] == []
+    assert [
+        tag
+        for tag in tags
+        if not refused(f"{{% {tag} %}}").startswith("The template is wrong: Invalid block tag on line 1: ")
+    ] == []
 
 
 def test_a_filter_that_is_not_allowed() -> None:
@@ -146,7 +152,7 @@ def test_a_filter_that_is_not_allowed() -> None:
 
     assert len(names) > 30
     for name, argument in itertools.product(names, ("", ":1000000000")):
-        assert refused(f"{{{{ a|{name}{argument} }}}}").startswith("Invalid filter: "), name
+        assert refused(f"{{{{ a|{name}{argument} }}}}").startswith("The template is wrong: Invalid filter: "), name
 
 
 def test_what_nobody_gave_is_not_there() -> None:

@@ -27,6 +27,7 @@ from mcp_django.core.compat.queries import (
     forget_rows,
     gives_instances,
     gives_values_as_django,
+    has_been_read,
     has_default_order,
     has_every_row,
     has_one_table,
@@ -41,6 +42,7 @@ from mcp_django.core.compat.queries import (
     prepare_lookup,
     select_from,
     unlock,
+    without_slice,
     write_to,
 )
 from mcp_django.models import AccessToken
@@ -507,3 +509,21 @@ def test_of_other_querysets_and_names_django_writes_the_sql() -> None:
         assert first_rows(queryset, ["id", "name"], ["id"], 3) is None, str(queryset.query)
     for some, order in names:
         assert first_rows(_PRODUCTS, some, order, 3) is None, some
+
+
+def test_a_slice_is_told_apart_from_the_rows_that_it_is_taken_of(db: None) -> None:
+    for name in "abc":
+        Group.objects.create(name=name)
+
+    whole, limits = without_slice(Group.objects.order_by("name")[1:2])
+
+    assert ([group.name for group in whole], limits) == (["a", "b", "c"], slice(1, 2))
+    assert without_slice(Group.objects.all())[1] == slice(0, None)
+
+
+def test_a_queryset_that_holds_its_rows_is_known(db: None) -> None:
+    read = Group.objects.all()
+    list(read)
+
+    assert has_been_read(read)
+    assert not has_been_read(Group.objects.all())

@@ -182,6 +182,7 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
         "mcp_django.grant": "it holds the keys to the rest",
         "mcp_django.prompt": "it holds the keys to the rest",
         "mcp_django.restriction": "it holds the keys to the rest",
+        "mcp_django.tokentemplate": "it holds the keys to the rest",
         "mcp_django.tool": "it holds the keys to the rest",
         "mcp_django_oauth.client": "it holds the keys to the rest",
         "sessions.session": f"the app sessions keeps secrets, logs or histories{CURE}",
