@@ -69,7 +69,10 @@ def switch(page: Page, tool: str, *, on: bool) -> None:
 def make_token(page: Page, name: str, *, user: str = "admin", actions: bool = False) -> str:
     """Fill in the form for a new token, and return the token that the next page shows."""
     page.goto("/admin/mcp_django/accesstoken/add/")
-    page.get_by_label("User:").select_option(label=user)
+    page.locator(".field-user .select2-selection").first.press("Enter")
+    page.locator(".select2-search__field").press_sequentially(user)
+    page.locator(".select2-results__option--highlighted", has_text=user).wait_for()
+    page.keyboard.press("Enter")
     page.get_by_label("Name:").fill(name)
     if actions:
         page.get_by_label("Run tools and admin actions").check()

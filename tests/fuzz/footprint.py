@@ -20,7 +20,7 @@ from mcp_django.push import hub as hubs
 from tests.support.loop import LoopThread
 
 #: Threads that a serving process may have: those of pools, and the one that watches over deadlines.
-_POOLS = re.compile(r"(mcp_django|asyncio|ThreadPoolExecutor-\d+)_\d+|mcp_django_deadlines")
+_POOLS = re.compile(r"(mcp_django|asyncio|ThreadPoolExecutor-\d+)_\d+|mcp_django_(deadlines|pauses)")
 _SETTLE_SECONDS = 60.0
 
 _seen: weakref.WeakSet[Any] = weakref.WeakSet()
