@@ -110,7 +110,7 @@ def test_a_line_says_who_did_what_when_and_what_came_of_it(client: Client) -> No
     make_call(outcome="refused", reason="TOOL_NOT_FOUND")
 
     assert row_of(client) == {
-        "time": "2026-11-22 12:00:00", "user_label": "ada", "token_label": "laptop", "client": "claude-code",
+        "time": "11/22/2026 12:00:00", "user_label": "ada", "token_label": "laptop", "client": "claude-code",
         "subject": "find_records", "model": "flights.flight", "result": "refused TOOL_NOT_FOUND", "rows": "20",
         "duration": "12.5 ms",
     }  # fmt: skip
