@@ -297,7 +297,7 @@ def test_the_user_of_a_token_never_changes(superuser: User, staff: User) -> None
         assert response.status_code == 302
         assert (token.user, token.name, token.scopes, token.hash) == (user, "new", ["actions"], digest(plain))
         assert token.expires_at is None
-        assert changes(AccessToken, 1) == ["Changed Name and scopes."]
+        assert changes(AccessToken, 1) == ["Changed Name and Scopes."]
 
 
 def test_revoking_tokens(superuser: User, staff: User) -> None:

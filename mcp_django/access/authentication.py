@@ -277,8 +277,12 @@ def admitted(found: Principal, opened: Principal, request: MCPRequest) -> Princi
 
 
 def _may_come(principal: Principal, request: MCPRequest | None) -> bool:
-    token = principal.auth
-    return principal.token_id is None or admits(token.addresses, token.resource, request)
+    return principal.token_id is None or _lets_in(principal.auth, request)
+
+
+def _lets_in(token: AccessToken, request: MCPRequest | None) -> bool:
+    """Whether the token may be used by the request: most are bound to no address and to no resource."""
+    return not (token.addresses or token.resource) or admits(token.addresses, token.resource, request)
 
 
 def _admitted(principal: Principal, request: MCPRequest | None) -> Principal | None:
@@ -544,7 +548,7 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
                 raise unauthenticated(TokenRefused(find_token(principal.auth.hash), request), CHALLENGE)
         case Source.COMMAND:
             # It is not told which of them: see ``refused_tokens``.
-            found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user may not come in any more."
+            found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user may no longer connect."
     if found is None:
         raise Unauthenticated(over, CHALLENGE, trail_reason=_end_of_user(principal.user.pk))
     return _renewed(principal, found)
@@ -642,7 +646,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
     is_active = getattr(user, "is_active", True)
     if isinstance(auth, AccessToken):
         # A class of the project may have found the token itself.
-        if not is_active or not admits(auth.addresses, auth.resource, request):
+        if not is_active or not _lets_in(auth, request):
             raise unauthenticated(TokenRefused(auth, request), CHALLENGE)
         return Principal(user, _scopes_of(auth), auth, auth.pk, lent=_lent_to(auth))
     if not is_active:

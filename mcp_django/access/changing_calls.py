@@ -90,7 +90,7 @@ class ChangingCalls:
             except Exception as error:
                 if not is_failing:
                     logger.warning(
-                        "It is not known whether agents are paused whose calls are running; trying again",
+                        "Cannot find out whether agents with running calls are paused; trying again",
                         exc_info=not is_outage(error),
                     )
                 is_failing = True

@@ -1,6 +1,6 @@
 """Whom administrators have paused: all agents, or those of a user, a token or an app.
 
-Every road asks here: ``check`` before a request is handled, and ``among`` for what is open. A pause is a row of
+Every transport calls this: ``check`` before a request is handled, and ``among`` for what is open. A pause is a row of
 Restriction, which is read with the overrides: so a process trusts what it has read for a second at most.
 """
 

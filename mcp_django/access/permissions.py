@@ -13,11 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
+from django.urls import NoReverseMatch, reverse
 
 from mcp_django.access import overrides, user_permissions
 from mcp_django.conf import get_conf
 from mcp_django.core.hooks import call_hook
 from mcp_django.exchange import scopes
+from mcp_django.exchange.audience import own_page_path
 from mcp_django.protocol.errors import InsufficientScope
 
 if TYPE_CHECKING:
@@ -246,6 +248,23 @@ def _is_member(request: MCPRequest, groups: frozenset[int]) -> bool:
     """Whether the user is in one of the groups. Users without groups, such as anonymous ones, are in none."""
     memberships = getattr(request.user, "groups", None)
     return memberships is not None and memberships.filter(pk__in=groups).exists()
+
+
+def may_make_tokens(user: Any) -> bool:
+    """Whether the user may make tokens of their own outside of the admin."""
+    return bool(get_conf().SELF_SERVICE) and may_connect(user)
+
+
+def page_for_tokens(user: Any) -> str | None:
+    """The path of the page where the user makes a token, *My agent* or the form in the admin; None without one."""
+    if may_make_tokens(user) and (own := own_page_path()) is not None:
+        return own
+    if not (getattr(user, "is_staff", False) and user.has_perm("mcp_django.add_accesstoken")):
+        return None
+    try:
+        return reverse("admin:mcp_django_accesstoken_add")
+    except NoReverseMatch:
+        return None
 
 
 def may_connect(user: Any) -> bool:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.core.exceptions import DisallowedHost
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
-from mcp_django.conf import get_conf
+from mcp_django.access.permissions import page_for_tokens
 from mcp_django.exchange.addresses import client_address, is_within
 from mcp_django.exchange.audience import origin, resource_of
 from mcp_django.protocol.errors import Unauthenticated
@@ -49,7 +49,7 @@ def _goes_to(resource: str, request: HttpRequest) -> bool:
         return False
 
 
-class Refusal(NamedTuple):
+class RefusedToken(NamedTuple):
     """One way in which a token may be refused."""
 
     #: As the trail has it: see ``models.reasons``.
@@ -60,15 +60,15 @@ class Refusal(NamedTuple):
 
 
 #: The first that holds counts. Those that the holder is not told come first, so that nothing is told beside them.
-REFUSALS: Sequence[Refusal] = (
-    Refusal("INACTIVE", lambda token, request: not token.user.is_active),
-    Refusal("WRONG_ADDRESS", lambda token, request: not admits(token.addresses, "", request)),
-    Refusal("WRONG_RESOURCE", lambda token, request: not admits((), token.resource, request)),
-    Refusal(
+REFUSALS: Sequence[RefusedToken] = (
+    RefusedToken("INACTIVE", lambda token, request: not token.user.is_active),
+    RefusedToken("WRONG_ADDRESS", lambda token, request: not admits(token.addresses, "", request)),
+    RefusedToken("WRONG_RESOURCE", lambda token, request: not admits((), token.resource, request)),
+    RefusedToken(
         "REVOKED", lambda token, request: token.revoked_at is not None,
         lambda token: f"This token was revoked on {_moment(token.revoked_at)}",
     ),
-    Refusal(
+    RefusedToken(
         "EXPIRED", lambda token, request: not token.is_current(),
         lambda token: f"This token expired on {_moment(token.expires_at)}",
     ),
@@ -104,21 +104,11 @@ def _what_then(token: AccessToken, request: Any) -> str:
     """What the holder of a token can do that has ended."""
     if token.grant_id is not None:
         return "log in again"
-    page = _page_for_tokens(token.user, request)
-    return f"make a new one at {page}" if page else "ask an administrator for a new one"
-
-
-def _page_for_tokens(user: Any, request: Any) -> str:
-    """The URL of the page where the user can make a token; empty where there is none."""
-    pages = ["mcp_django:connected"] if get_conf().SELF_SERVICE else []
-    if getattr(user, "is_staff", False) and user.has_perm("mcp_django.add_accesstoken"):
-        pages.append("admin:mcp_django_accesstoken_add")
-    for page in pages:
-        try:
-            return origin(request) + reverse(page)
-        except (NoReverseMatch, DisallowedHost):
-            continue
-    return ""
+    page = page_for_tokens(token.user)
+    if page is not None:
+        with suppress(DisallowedHost):
+            return f"make a new one at {origin(request)}{page}"
+    return "ask an administrator for a new one"
 
 
 def _moment(at: datetime | None) -> str:

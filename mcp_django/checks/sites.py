@@ -85,7 +85,7 @@ def _check_returned(site: MCPSite) -> Iterator[CheckMessage]:
             yield Warning(
                 f"The tool {tool.name} returns rows of {model._meta.label}, which {why}: every call is refused.",
                 hint="Register the model with rows, or return a dict or a dataclass with the values to be shown.",
-                id="mcp_django.W036",
+                id="mcp_django.W035",
             )
 
 

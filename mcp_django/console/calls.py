@@ -1,4 +1,4 @@
-"""What a person asks here, on a page of the admin or by a command, and what an agent would be answered."""
+"""Calls that a person makes, on a page of the admin or by a command, and what an agent would be answered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _MAX_ROWS, _MAX_CELL = 100, 200
 
 
-class _Here(NoConnection):
+class _ByPerson(NoConnection):
     """A person stands for the client. Nobody can be asked there, and nobody is paused."""
 
     is_of_agent = False
@@ -142,7 +142,7 @@ def exchange_for(
         site=site, principal=principal, revision=NEWEST, method=method, request_id=1,
         params={**params, "_meta": envelope},
         client=Client({"version": "1"}, known_as=escaped(known_as)),
-        connection=_Here(transport), request=request.for_principal(principal),
+        connection=_ByPerson(transport), request=request.for_principal(principal),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 #: Reason → what it says. A test compares it with the errors that the server raises. A project may have its own.
 REASONS: Mapping[str, Any] = {
     # Who calls.
-    "UNAUTHENTICATED": _("No credentials were sent, or such as nobody knows."),
+    "UNAUTHENTICATED": _("No credentials were sent, or unknown ones."),
     "EXPIRED": _("The token has expired. Its holder was told so."),
     "REVOKED": _("The token was revoked. Its holder was told so."),
     "INACTIVE": _("The user of the token is inactive. To its holder, the token is unknown."),
@@ -25,7 +25,7 @@ REASONS: Mapping[str, Any] = {
     "NOT_WRITABLE": _("Agents may not write this: the project does not let them, or an administrator decided so."),
     "READ_ONLY": _('It may change data, and MCP["READ_ONLY"] lets no agent change any.'),
     "PAUSED": _("Its agents were paused. They were told the reason."),
-    "NO_TASKS": _("It runs as a task alone, and this site runs no tasks."),
+    "NO_TASKS": _("It runs only as a task, and this site runs no tasks."),
     "INSUFFICIENT_SCOPE": _("The app lacks a scope that its user can give it. It was told to ask."),
     # What was asked for.
     "INVALID_ARGUMENTS": _("Arguments were missing, unknown, or had wrong values."),

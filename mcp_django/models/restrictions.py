@@ -14,9 +14,9 @@ class Restriction(models.Model):
         FIELD = "field", _("field")
         #: A pause of every agent; ``name`` is empty.
         ALL = "all", _("all agents")
-        #: A pause of the agents of one user, by the key of ``Principal.key``.
+        #: A pause of the agents of one user, by the user's primary key.
         USER = "user", _("user")
-        #: A pause of one token with those that replace it, by ``Principal.lineage``.
+        #: A pause of one token with those that replace it, by its line.
         TOKEN = "token", _("token")
         #: A pause of an OAuth client, by its identifier.
         APP = "app", _("app")

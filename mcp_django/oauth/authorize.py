@@ -23,7 +23,7 @@ from mcp_django.access.permissions import can_be_granted, may_connect, scopes_to
 from mcp_django.console.credentials.scopes import describe
 from mcp_django.core.web_pages import guarded, login, page
 from mcp_django.exchange.scopes import READ, common, expand, known, parse
-from mcp_django.oauth import admission, clients, durations, grants, openid, redirects, registration
+from mcp_django.oauth import clients, durations, grants, openid, redirects, registration, throttling
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
@@ -188,7 +188,7 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
     try:
-        admission.admit(request)
+        throttling.admit(request)
         asked = _read(request, site)
     except UnusableRequest as error:
         trail.count_refusal(site.name, request, "unusable request")

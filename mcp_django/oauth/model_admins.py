@@ -104,8 +104,7 @@ class ClientAdmin(PausableAdmin, _ReadOnlyAdmin):
         return Subject(Restriction.Kind.APP, obj.key, gettext("the app %(app)s") % {"app": obj}, obj)
 
     def may_pause(self, request: HttpRequest, obj: Client) -> bool:
-        # As for blocking it.
-        return super().may_pause(request, obj) and self.has_change_permission(request)
+        return super().may_pause(request, obj) and self.may_act(request)
 
     @admin.display(description=_("users"), ordering="user_count")
     def users(self, client: Client) -> int:
@@ -192,7 +191,7 @@ class GrantAdmin(PausableAdmin, LentAdmin, _ReadOnlyAdmin):
         return Subject(Restriction.Kind.TOKEN, str(obj.line), label, obj)
 
     def may_pause(self, request: HttpRequest, obj: Grant) -> bool:
-        return super().may_pause(request, obj) and self.has_change_permission(request) and obj.is_current()
+        return super().may_pause(request, obj) and self.may_act(request) and obj.is_current()
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         return ["client_name", "client", f"user__{get_user_model().USERNAME_FIELD}"]

@@ -25,7 +25,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.db.outages import is_outage
 from mcp_django.core.secret import Secret
 from mcp_django.exchange.scopes import known
-from mcp_django.oauth import admission, clients, grants, metadata, paths, registration
+from mcp_django.oauth import clients, grants, metadata, paths, registration, throttling
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.errors import OAuthError
 from mcp_django.protocol.errors import Throttled
@@ -139,7 +139,7 @@ def _document(document: JSON) -> HttpResponse:
 @sensitive_variables()
 def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
-    admission.admit(request)
+    throttling.admit(request)
     form = _form(request)
     names, resource = clients.keys_of(_client_id(request, form)), check_resource(request, form)
     match _value(form, "grant_type"):
@@ -179,7 +179,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
 @sensitive_variables()
 def revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The revocation endpoint (RFC 7009 §2): ends the grant of the token. A token that is not known is no error."""
-    admission.admit(request)
+    throttling.admit(request)
     form = _form(request)
     plain = Secret(_needed(form, "token"))
     client_id = _client_id(request, form)
@@ -193,7 +193,7 @@ def register(request: HttpRequest, site: MCPSite) -> HttpResponse:
     mode = get_conf().OAUTH_REGISTRATION
     if mode == "off":
         raise OAuthError("access_denied", "Clients cannot register here. Publish a client ID metadata document.")
-    admission.admit(request)
+    throttling.admit(request)
     try:
         payload = json.loads(_body(request))
     except (ValueError, RecursionError):

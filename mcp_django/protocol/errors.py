@@ -364,7 +364,7 @@ class Paused(MCPError):
     def __init__(self, whom: str, why: str) -> None:
         self.whom, self.why = whom, why
         super().__init__(
-            f"{self.said} Try again in some minutes; nobody has said when they may go on.",
+            f"{self.said} Try again in a few minutes; nobody has said when the pause ends.",
             retryAfter=self.retry_after,
             why=why,
         )
@@ -385,7 +385,7 @@ class StoppedByPause(Paused):
 
     def __init__(self, paused: Paused) -> None:
         super().__init__(paused.whom, paused.why)
-        self.message += " This was stopped halfway. If it was to change anything, look first at what it has changed."
+        self.message += " The call was stopped halfway. Check what it has changed before you call again."
 
 
 class FailuresThrottled(Throttled):

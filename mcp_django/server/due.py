@@ -140,7 +140,7 @@ def write_to_people() -> int:
             logger.exception("A mail about changes that wait could not be sent")
             failed |= keys
     # Where mails failed and none went out, the next runs try again, for an hour. Where one did, nobody gets it twice.
-    again = {one.pk for one in untold if one.pk in failed - told and one.created_at > now - mails.TRIED}
+    again = {one.pk for one in untold if one.pk in failed - told and one.created_at > now - mails.RETRIED_FOR}
     Change.objects.filter(pk__in={one.pk for one in untold} - again).update(told_at=now)
     return sent
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from django.db.models import Exists, OuterRef
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
-from mcp_django.access.permissions import may_connect
+from mcp_django.access.permissions import page_for_tokens
 from mcp_django.conf import get_conf
-from mcp_django.exchange.audience import own_page_path
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken
 from mcp_django.protocol.names import printable
@@ -43,15 +42,24 @@ def write_to_users() -> int:
         of_users[token.user].append(token)
     sent = 0
     for user, tokens in of_users.items():
-        told = tokens
+        claimed = [token for token in tokens if _claim(token)]
         try:
-            sent += mails.send(user, lambda user=user, tokens=tokens: _mail(user, tokens))  # type: ignore[misc]
+            sent += bool(claimed) and mails.send(user, partial(_mail, user, claimed))
         except Exception:
             logger.exception("A mail about tokens that end could not be sent")
-            # The next runs try again.
-            told = [token for token in tokens if timezone.now() - _due_at(token) > mails.TRIED]
-        AccessToken.objects.filter(pk__in=[token.pk for token in told]).update(told_at=timezone.now())
+            _give_back(token for token in claimed if timezone.now() - _due_at(token) <= mails.RETRIED_FOR)
     return sent
+
+
+def _claim(token: AccessToken) -> bool:
+    """Whether this run writes about the token, and no other run that began before this one has ended."""
+    return AccessToken.objects.filter(pk=token.pk, told_at=token.told_at).update(told_at=timezone.now()) == 1
+
+
+def _give_back(tokens: Iterable[AccessToken]) -> None:
+    """Let the next runs try again."""
+    for token in tokens:
+        AccessToken.objects.filter(pk=token.pk).update(told_at=token.told_at)
 
 
 def _due() -> Iterator[AccessToken]:
@@ -92,19 +100,9 @@ def _moment(moment: Any) -> str:
 
 def _where(user: Any) -> str:
     """Where the person makes a new token."""
-    makes_own = get_conf().SELF_SERVICE and may_connect(user)
-    path = own_page_path() if makes_own else _admin_path(user)
+    path = page_for_tokens(user)
     if path is None:
         return gettext("Ask whoever made it for a new one.")
     # The host is the project's own.
     url = from_settings().build_absolute_uri(path) if get_conf().BASE_URL else path
     return gettext("Make a new one here: %(url)s") % {"url": url}
-
-
-def _admin_path(user: Any) -> str | None:
-    if not (getattr(user, "is_staff", False) and user.has_perm("mcp_django.add_accesstoken")):
-        return None
-    try:
-        return reverse("admin:mcp_django_accesstoken_add")
-    except NoReverseMatch:
-        return None

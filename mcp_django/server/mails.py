@@ -12,7 +12,7 @@ from django.core.mail import EmailMessage
 from django.utils import translation
 
 #: How long the next runs of ``mcp_due`` try again to send a mail that failed.
-TRIED = timedelta(hours=1)
+RETRIED_FOR = timedelta(hours=1)
 
 
 def send(user: Any, write: Callable[[], tuple[str, str]]) -> bool:

@@ -16,6 +16,11 @@ from mcp_django.types import JSON
 FindReason = Callable[[], str]
 
 
+def _reason(find: FindReason | None, told: str) -> str:
+    """The true reason; what the agent was ``told`` where there is no other."""
+    return ("" if find is None else find()) or told
+
+
 class Refusal(Exception):
     """An error that an agent reads, for a test that may know more than the agent."""
 
@@ -28,7 +33,7 @@ class Refusal(Exception):
         An agent reads that a tool does not exist; the reason may be that it is switched off, or that its user lacks a
         permission. Where nothing else refuses the request, it is what the agent reads.
         """
-        return (self._find_reason() if self._find_reason is not None else "") or str(self)
+        return _reason(self._find_reason, str(self))
 
 
 class CallRefused(Refusal, ToolError):
@@ -81,7 +86,7 @@ class ToolResult:
     @property
     def true_reason(self) -> str:
         """As that of an error; empty for a call that was not refused."""
-        return ((self._find_reason() if self._find_reason is not None else "") or self.text) if self.is_error else ""
+        return _reason(self._find_reason, self.text) if self.is_error else ""
 
     @property
     def _texts(self) -> str:

@@ -110,17 +110,6 @@ def test_a_right_that_is_taken_away_without_a_signal(deployed: Deployed, peer: S
         wait_for(lambda: not may(peer, "look"), "the end of the right to read")
 
 
-@pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES)
-def test_a_right_that_another_process_takes_away(deployed: Deployed, peer: ServedPeer, code: str) -> None:
-    grant(peer, by_group="group" in code)
-    assert may(peer, "look") and may(peer, "book")
-
-    change(deployed, code)
-
-    assert not may(peer, "book")
-    wait_for(lambda: not may(peer, "look"), "the end of the right to read")
-
-
 def test_agents_that_another_process_pauses_and_lets_go_on(deployed: Deployed, peer: ServedPeer) -> None:
     """What may write reads the pause at once, and what is trusted for an hour ends within a second."""
     grant(peer, by_group=False)
@@ -133,3 +122,14 @@ def test_agents_that_another_process_pauses_and_lets_go_on(deployed: Deployed, p
     change(deployed, "Restriction.objects.all().delete()")
     assert may(peer, "book")
     wait_for(lambda: may(peer, "look"), "the end of the pause")
+
+
+@pytest.mark.parametrize("code", CHANGES.values(), ids=CHANGES)
+def test_a_right_that_another_process_takes_away(deployed: Deployed, peer: ServedPeer, code: str) -> None:
+    grant(peer, by_group="group" in code)
+    assert may(peer, "look") and may(peer, "book")
+
+    change(deployed, code)
+
+    assert not may(peer, "book")
+    wait_for(lambda: not may(peer, "look"), "the end of the right to read")

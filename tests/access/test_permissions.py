@@ -155,9 +155,8 @@ def test_nothing_else_decides() -> None:
         if _tests_scopes(node) or _reads_restriction(node)
     }
 
-    # Forms that offer scopes, and files of switches: they hold nothing against a principal.
-    forms = {"console/admin/token_forms.py", "console/credentials/scope_field.py", "console/review/switches.py"}
-    assert deciding - forms == {"access/permissions.py"}
+    # A file of switches has what is in the table, and decides nothing.
+    assert deciding - {"console/review/switches.py"} == {"access/permissions.py"}
 
 
 def _tests_scopes(node: ast.AST) -> bool:

@@ -218,7 +218,7 @@ def test_the_client_of_a_command_is_not_told_that_its_user_is_inactive(
 
     answer = peer.connection(MODERN).ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
 
-    assert answer["error"]["message"] == "The user may not come in any more."
+    assert answer["error"]["message"] == "The user may no longer connect."
     assert rows("reason", "user_name") == [{"reason": "INACTIVE", "user_name": "admin"}]
 
 

@@ -423,7 +423,7 @@ def test_w036_a_tool_that_returns_rows_which_nobody_sees(declared: Declared) -> 
         give.__annotations__["return"] = annotation
         declared.tool(give, name=f"give_{number}")
 
-    assert [message.msg for message in of("W036")] == [
+    assert [message.msg for message in of("W035")] == [
         f"The tool give_{number} returns rows of {model}: every call is refused."
         for number, model in enumerate(
             ["sessions.Session, which agents never see"] * 2 + ["flights.Airport, which is shown in groups alone"]

@@ -20,7 +20,7 @@ from tests.support.declared import Declared
 pytestmark = pytest.mark.django_db
 
 URL = "/mcp/connected"
-NOTHING = "Nothing of this site is open to an agent of yours at present"
+NOTHING = "Your agent could not read or do anything on this site at present"
 
 
 def page_of(user: User) -> str:

@@ -121,6 +121,8 @@ def test_the_first_page_names_who_else_is_paused_to_those_who_may_view_them(user
 
     assert "the agents of ops." in texts["warden"] and ": a token." in texts["warden"]
     assert ": the agents of a user." in texts["guard"] and "ops" not in texts["guard"]
+    # A reason may name whom it is about.
+    assert WHY in texts["warden"] and WHY not in texts["guard"]
     assert "Paused on" not in texts["clerk"] and "Stop all agents" not in texts["clerk"]
 
 

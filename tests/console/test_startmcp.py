@@ -100,7 +100,9 @@ def test_a_commented_class_can_be_uncommented_too(db: None) -> None:
 
     assert blocks
     for decorator, name, line, fields in blocks:
-        source = f"import mcp_django\nfrom tests.shop.models import {name}\n{decorator}\n{line}\n{fields}\n"
+        # Other tests have models in this app too.
+        module = apps.get_model("shop", name).__module__
+        source = f"import mcp_django\nfrom {module} import {name}\n{decorator}\n{line}\n{fields}\n"
         with imported(source) as found:
             label = f"shop.{name.lower()}"
             assert set(found[f"{name}MCP"].fields) <= set(lock()["models"][label]["fields"]), name

@@ -170,5 +170,5 @@ def logging_in(walk: Walk) -> None:
     walk._monkeypatch.setattr("mcp_django.oauth.authorize.may_connect", lambda user: False)
     walk.keep("not allowed", person.open(url))
     throttled = Throttled("Slow down.", 1, "address", "logins")
-    walk._monkeypatch.setattr("mcp_django.oauth.authorize.admission.admit", Mock(side_effect=throttled))
+    walk._monkeypatch.setattr("mcp_django.oauth.authorize.throttling.admit", Mock(side_effect=throttled))
     walk.keep("throttled", person.open(url))

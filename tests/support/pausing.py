@@ -8,7 +8,7 @@ from mcp_django.models import AccessToken, Restriction
 
 WHY = "An incident: look at the bookings."
 #: What an agent reads, whatever is paused.
-LATER = "Try again in some minutes; nobody has said when they may go on."
+LATER = "Try again in a few minutes; nobody has said when the pause ends."
 SAID = f"All agents are paused: {WHY} {LATER}"
 
 

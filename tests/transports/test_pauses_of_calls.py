@@ -28,7 +28,7 @@ from tests.support.talking import talk
 from tests.transports.calling import Gate, begin, message
 from tests.transports.test_cancellation import SlowTool
 
-STOPPED = f"{SAID} This was stopped halfway. If it was to change anything, look first at what it has changed."
+STOPPED = f"{SAID} The call was stopped halfway. Check what it has changed before you call again."
 ON_EACH = pytest.mark.parametrize("transport", TRANSPORTS)
 
 

@@ -256,8 +256,6 @@ BEGINNINGS = {
     "console/review/inventory.py": "the inventory: it looks, and calls nothing",
     "console/review/reasons.py": "Why not?: it looks, and calls nothing",
     "exchange/exchange.py": "makes the exchanges that look",
-    "oauth/authorize.py": "the consent page: whether a person may connect a client at all",
-    "oauth/views.py": "the token endpoint: whether a person may still connect a client",
     "push/list_changes.py": "push: compares lists, within the site's context",
     "server/step_up.py": "a call that is refused: it looks for the scopes that are missing",
     "server/waiting_changes.py": "a waiting change that a person has confirmed",

@@ -273,11 +273,6 @@ def is_secret_class(cls: type[Any]) -> bool:
     )
 
 
-def is_hidden_model(model: type[models.Model]) -> bool:
-    """Whether the bridge from the admin leaves the model out."""
-    return why_hidden(model) is not None
-
-
 def why_hidden(model: type[models.Model]) -> Any:
     """The reason why the bridge leaves the model out, translated when people read it; None if it does not."""
     meta = model._meta

@@ -109,6 +109,10 @@ class Returns:
 
     def _write_content(self, exchange: Exchange, value: Any) -> JSON:
         if not self.is_content and (rows := returned.rows_in(value, self._owner)) is not None:
+            if not rows.many:
+                # A row that is hidden would be told otherwise than None, or than the exception of get().
+                name = type(value).__name__
+                raise TypeError(f"{self._owner} returned a {name}: annotate it with -> {name} or {name} | None")
             found = returned.read(exchange, rows, value, self._owner)
             # No annotation promises what a client may compare the structure with.
             return text_result("[]") if found is None and rows.many else without_structure(rows_result(found, rows))

@@ -83,7 +83,10 @@ def _field(one: WritableField, *, is_new: bool, currency: str) -> JSON:
     elif is_new and field.required:
         described["required"] = True
     described |= title_of(one.name, _plain(field.label or ""))
-    said = [_plain(field.help_text), *([f"One of {one.related.label}: find_records finds it."] if one.related else [])]
+    # Of a model that is not listed, or without rows, an agent gives a key that it was told.
+    related = one.related
+    found_in = related.label if related is not None and related.is_listed and related.has_rows else ""
+    said = [_plain(field.help_text), f"One of {found_in}: find_records finds it." if found_in else ""]
     if currency and (choices := values.currencies_of(one)):
         listed = f": {', '.join(choices)}" if len(choices) <= _MAX_CHOICES else ""
         said.append(f"Its currency is {currency}{listed}.")
@@ -122,7 +125,7 @@ def _schema(one: WritableField, field: Any) -> JSON:
 def _choices(one: WritableField, field: Any) -> JSON:
     """The values that can be chosen, where they are few."""
     if one.related is not None:
-        if not hasattr(field, "queryset"):
+        if not hasattr(field, "queryset") or not one.related.has_rows:
             return {}
         offered = {str(row.pk): row for row in field.queryset[: _MAX_CHOICES + 1]}
         if len(offered) > _MAX_CHOICES:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern
@@ -17,11 +19,15 @@ from django.utils.translation import gettext as _
 from mcp_django.console.admin import activity_filters
 from mcp_django.console.admin.base import PagesAdmin
 from mcp_django.console.admin.links import visible_row
+from mcp_django.core.db.bounds import bounded
 from mcp_django.models import AccessToken, Call
 from mcp_django.models.call_queries import FILTERS
+from mcp_django.protocol.errors import TooSlow
 
 #: The newest calls that the live page shows.
 _LIVE = 50
+#: How old they are at most, and how long finding them may take.
+_RECENT, _SECONDS = timedelta(days=1), 2.0
 #: The filters of the live page. A day that is over has nothing new.
 _LIVE_FILTERS = [name for name in FILTERS if name != "day"]
 
@@ -53,14 +59,18 @@ class ActivityPages(PagesAdmin):
                     calls, given[name] = activity_filters.narrowed(calls, name, value), value
         except IncorrectLookupParameters:
             return HttpResponseRedirect(self.page_url("live"))
-        shown = list(calls.order_by("-at", "-pk")[:_LIVE])
+        shown, is_too_slow = _newest(calls)
         if "part" not in request.GET:
             return self.page(
                 request, "call/live", title=_("Activity, live"), calls=shown, given=given, most=_LIVE,
-                query=request.GET.urlencode(), changed_at=timezone.now(),
+                is_too_slow=is_too_slow, query=request.GET.urlencode(), changed_at=timezone.now(),
             )  # fmt: skip
         request.current_app = self.admin_site.name
-        body = render_to_string("admin/mcp_django/call/live_lines.html", {"calls": shown, "opts": self.opts}, request)
+        body = render_to_string(
+            "admin/mcp_django/call/live_lines.html",
+            {"calls": shown, "opts": self.opts, "is_too_slow": is_too_slow},
+            request,
+        )
         # Not the one of the whole response, which holds a time.
         tag = f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"'
         if request.headers.get("If-None-Match") == tag:
@@ -107,6 +117,15 @@ class ActivityPages(PagesAdmin):
             request, "call/credential", title=_("What %(credential)s did") % {"credential": _named(chosen)},
             chosen=chosen, story=told, token=token, by=by, ways=list(credential.ways(chosen)),
         )  # fmt: skip
+
+
+def _newest(calls: QuerySet[Call]) -> tuple[list[Call], bool]:
+    """The newest of the calls of a day, and whether they could not be found in time: the page asks again and again."""
+    try:
+        with bounded(calls.db, _SECONDS):
+            return list(calls.filter(at__gt=timezone.now() - _RECENT).order_by("-at", "-pk")[:_LIVE]), False
+    except TooSlow:
+        return [], True
 
 
 def _named(call: Call) -> str:

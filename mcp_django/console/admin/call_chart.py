@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 
 from django.conf import settings
@@ -22,7 +23,9 @@ from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.bridge.resources.fields.days import Days, moment_comparison
+from mcp_django.core.db.bounds import bounded
 from mcp_django.models import Call
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import printable
 
 #: The periods that may be chosen, and how many days each has. That of one day is shown by hours.
@@ -35,6 +38,8 @@ _LATE = datetime.timedelta(hours=1)
 _HOUR, _DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 #: How many of the newest calls give their tools and agents as choices, and how many choices there are at most.
 _NEWEST, _OFFERED = 1_000, 30
+#: How long counting may take.
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -95,12 +100,18 @@ class Choice:
 
 
 class Chart:
-    """What the page shows for the parameters ``period``, ``tool`` and ``agent`` of its URL."""
+    """What the page shows for the parameters ``period``, ``tool`` and ``agent`` of its URL.
 
-    def __init__(self, given: QueryDict) -> None:
+    ``calls`` are those that the viewer may see, and ``key`` names them.
+    """
+
+    def __init__(self, given: QueryDict, calls: QuerySet[Call], key: str) -> None:
         chosen = given.get("period", "")
         self._period = chosen if chosen in PERIODS else _PERIOD
         self._of = Of.chosen(given)
+        self._calls, self._key = calls, key
+        #: Whether there were too many calls to count them in time.
+        self.is_too_slow = False
 
     @property
     def is_by_hours(self) -> bool:
@@ -113,14 +124,22 @@ class Chart:
     @cached_property
     def spans(self) -> Sequence[Span]:
         """The hours or days of the period, the oldest first."""
-        return list(counted(_hours() if self.is_by_hours else _days(PERIODS[self._period][1]), self._of))
+        return self._counted(_hours() if self.is_by_hours else _days(PERIODS[self._period][1]), self._of)
 
     @cached_property
     def today(self) -> Span:
         """What all agents did today, whatever is chosen."""
         if self.is_by_hours or self.is_narrowed:
-            return next(counted(_days(1), Of()))
+            return self._counted(_days(1), Of())[0]
         return self.spans[-1]
+
+    def _counted(self, since: Sequence[datetime.date], of: Of) -> Sequence[Span]:
+        try:
+            with bounded(self._calls.db, _SECONDS):
+                return counted(self._calls, self._key, since, of)
+        except TooSlow:
+            self.is_too_slow = True
+            return [Span(one) for one in since]
 
     @property
     def most(self) -> int:
@@ -128,7 +147,7 @@ class Chart:
 
     @property
     def labelled(self) -> Sequence[Span]:
-        """Those whose moments stand below the chart: more would not fit a telephone."""
+        """Those whose moments stand below the chart: more would not fit a phone."""
         return [self.spans[0], self.spans[len(self.spans) // 2], self.spans[-1]]
 
     @property
@@ -152,7 +171,7 @@ class Chart:
 
     @cached_property
     def _newest(self) -> Sequence[tuple[str, str, str, str]]:
-        newest = Call.objects.filter(kind__in=Call.BY_AGENTS).order_by("-at", "-pk")
+        newest = self._calls.filter(kind__in=Call.BY_AGENTS).order_by("-at", "-pk")
         return list(newest.values_list("name", "user_id", "user_name", "client_name")[:_NEWEST])
 
 
@@ -176,18 +195,17 @@ def _choices(found: Iterator[tuple[str, str]], chosen: str) -> Iterator[Choice]:
 
 # Counting.
 
-#: Spans that are over, by time zone, span and what is counted: counting one reads all of its lines.
-_finished: OrderedDict[tuple[str, datetime.date, Of], Span] = OrderedDict()
+#: Spans of all tools and agents that are over, by whose calls are counted, time zone and span: counting one reads all
+#: of its lines.
+_finished: OrderedDict[tuple[str, str, datetime.date], Span] = OrderedDict()
+_finished_lock = Lock()
 _MAX_FINISHED = 1_000
 
 
 def forget() -> None:
     """Count everything anew."""
-    _finished.clear()
-
-
-def _now() -> datetime.datetime:
-    return timezone.now() if settings.USE_TZ else datetime.datetime.now()
+    with _finished_lock:
+        _finished.clear()
 
 
 def _days(number: int) -> Sequence[datetime.date]:
@@ -198,46 +216,50 @@ def _days(number: int) -> Sequence[datetime.date]:
 
 def _hours() -> Sequence[datetime.datetime]:
     """The beginnings of the last 24 hours, in the local time of each, the oldest first."""
-    this = _now().replace(minute=0, second=0, microsecond=0)
+    this = timezone.now().replace(minute=0, second=0, microsecond=0)
     hours = [this - back * _HOUR for back in reversed(range(24))]
     return [timezone.localtime(hour) for hour in hours] if settings.USE_TZ else hours
 
 
-def counted(spans: Sequence[datetime.date], of: Of) -> Iterator[Span]:
-    """These days or hours. Those that are over are counted once in a process."""
-    zone, now = timezone.get_current_timezone_name(), _now()
-    found = dict(_counted([one for one in spans if (zone, one, of) not in _finished], of))
-    for since, span in found.items():
-        end = _end(since)
-        # The last lines of a span may be written after its end.
-        if end is not None and now - end > _LATE:
-            _finished[zone, since, of] = span
-    shown = [found.get(since) or _finished[zone, since, of] for since in spans]
-    while len(_finished) > _MAX_FINISHED:
-        _finished.popitem(last=False)
-    return iter(shown)
+def counted(calls: QuerySet[Call], key: str, spans: Sequence[datetime.date], of: Of) -> Sequence[Span]:
+    """These days or hours of the calls that ``key`` names. Those that are over are counted once in a process.
+
+    What is narrowed is counted each time, since a URL may name any tool and any agent.
+    """
+    zone, now = timezone.get_current_timezone_name(), timezone.now()
+    with _finished_lock:
+        known = {} if of != Of() else {one: _finished.get((key, zone, one)) for one in spans}
+    found = dict(_counted(calls, [one for one in spans if known.get(one) is None], of))
+    with _finished_lock:
+        for since, span in found.items() if known else ():
+            end = _end(since)
+            # The last lines of a span may be written after its end.
+            if end is not None and now - end > _LATE:
+                _finished[key, zone, since] = span
+        while len(_finished) > _MAX_FINISHED:
+            _finished.popitem(last=False)
+    return [known.get(since) or found[since] for since in spans]
 
 
 def _end(since: datetime.date) -> datetime.datetime | None:
     return since + _HOUR if isinstance(since, datetime.datetime) else Days(since, since).end()
 
 
-def _counted(spans: Sequence[datetime.date], of: Of) -> Iterator[tuple[datetime.date, Span]]:
+def _counted(calls: QuerySet[Call], spans: Sequence[datetime.date], of: Of) -> Iterator[tuple[datetime.date, Span]]:
     """Count these days or hours with one statement. Each of its parts finds its lines by the index of the time."""
     if not spans:
         return
-    first, *others = [_of_span(number, since, of) for number, since in enumerate(spans)]
+    first, *others = [_of_span(calls, number, since, of) for number, since in enumerate(spans)]
     for row in first.union(*others, all=True).order_by() if others else first:
         since = spans[row["number"]]
         yield since, Span(since, *(row[name] or 0 for name in ("calls", "failed", "refused", "agents", "rows_read")))
 
 
-def _of_span(number: int, since: datetime.date, of: Of) -> QuerySet[Call, dict[str, Any]]:
+def _of_span(calls: QuerySet[Call], number: int, since: datetime.date, of: Of) -> Any:
     is_hour = isinstance(since, datetime.datetime)
     within = Q(at__gte=since, at__lt=_end(since)) if is_hour else moment_comparison("at", "date", since)
-    counted: QuerySet[Call, dict[str, Any]] = (
-        Call.objects.order_by()
-        .filter(within, of.condition)
+    counted: Any = (
+        calls.filter(within, of.condition)
         .values(number=Value(number))
         .annotate(
             calls=Sum("count"),

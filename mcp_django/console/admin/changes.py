@@ -35,7 +35,7 @@ from mcp_django.console.admin.links import row_link, visible_row
 from mcp_django.console.changes import deciding, waiting
 from mcp_django.console.changes.change_words import ChangeWords, agent_of, keys_shown, time_left
 from mcp_django.console.changes.deciding import decide, is_own, may_approve
-from mcp_django.console.changes.effect_parts import ROWS_OF_PAGE, parts_of
+from mcp_django.console.changes.effect_parts import ROWS_OF_PAGE, page_in, parts_of
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.exchange.audience import own_page_path
 from mcp_django.models import Change
@@ -249,7 +249,7 @@ class ChangeAdmin(FilteredAdmin):
     # The page of a change, and the click.
 
     def guarded(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-        """Whoever is no staff decides about the changes of their own agents on *My agent*, and is led there."""
+        """People who are not staff decide about the changes of their own agents on *My agent*, and are led there."""
         found = super().guarded(view)
 
         @wraps(found)
@@ -278,8 +278,7 @@ class ChangeAdmin(FilteredAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         change = self.get_object(request, key_in_url(object_id))
-        page = request.GET.get("rows", "")
-        shown = {} if change is None else self._shown(request, change, int(page) if page.isdecimal() else 1)
+        shown = {} if change is None else self._shown(request, change, page_in(request))
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def _shown(self, request: HttpRequest, change: Change, page: int) -> dict[str, Any]:
@@ -320,8 +319,7 @@ class ChangeAdmin(FilteredAdmin):
         except CannotApply as error:
             return self.page(request, "change/undo", problem=str(error), **about)
         if request.method != "POST":
-            page = request.GET.get("rows", "")
-            shown = undoing.context(found, int(page) if page.isdecimal() else 1)
+            shown = undoing.context(found, page_in(request))
             return self.page(request, "change/undo", **about, **shown)
         deciding.tell(request, [undoing.make(found, request.POST.get("digest", ""))])
         # One that waits for others is found by its page alone.

@@ -59,7 +59,7 @@ def ways(chosen: Call) -> Iterator[tuple[str, Any]]:
 def _steps(calls: list[Call], chosen: Call) -> Iterator[Step]:
     ended = None
     for call in calls:
-        pause = timedelta() if ended is None else call.at - ended
-        yield Step(call, span(pause) if pause > GAP else "", call.pk == chosen.pk)
+        gap = timedelta() if ended is None else call.at - ended
+        yield Step(call, span(gap) if gap > GAP else "", call.pk == chosen.pk)
         end = call.at + timedelta(milliseconds=call.ms)
         ended = end if ended is None else max(ended, end)

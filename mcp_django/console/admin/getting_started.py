@@ -77,7 +77,7 @@ class GettingStarted:
 
     def _token(self) -> Step:
         text = (
-            _("Most clients log in by themselves. For the others make an access token, which is shown once.")
+            _("With most clients you log in. For the others, make an access token, which is shown once.")
             if apps.is_installed(OAUTH_APP)
             else _("An agent acts as the user of its access token, which is shown once.")
         )

@@ -24,8 +24,8 @@ from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.admin import pausing
 from mcp_django.console.admin.base import ActingAdmin
-from mcp_django.console.admin.links import shows_activity
 from mcp_django.console.admin.overrides import site_of
+from mcp_django.console.admin.seen_calls import seen_calls
 from mcp_django.console.review import exposed_models, inventory
 from mcp_django.console.review.exposed_models import ExposedModel
 from mcp_django.core.compat.admin import key_in_url
@@ -69,7 +69,8 @@ class RestrictionAdmin(ActingAdmin):
         if request.method == "POST":
             self._switch(request, site, _KINDS.MODEL, {one.label: one.label for one in page})
             return HttpResponseRedirect(request.get_full_path())
-        calls = _recent_calls(site, page) if shows_activity(self.admin_site, request) else None
+        seen = seen_calls(self.admin_site, request)
+        calls = None if seen is None else _recent_calls(seen, site, page)
         return as_in_a_call(
             lambda: self.page(
                 request, "restriction/change_list", title=_("Models"), site=site, sites=all_sites(), page=page,
@@ -186,9 +187,9 @@ class RestrictionAdmin(ActingAdmin):
         self.message_user(request, text % {"count": len(changed)}, messages.SUCCESS if changed else messages.INFO)
 
 
-def _recent_calls(site: MCPSite, models_of_page: Iterable[ExposedModel]) -> Counter[str]:
+def _recent_calls(calls: models.QuerySet[Call], site: MCPSite, models_of_page: Iterable[ExposedModel]) -> Counter[str]:
     """How often each model was asked for lately, by its label."""
-    called = Call.objects.order_by().filter(
+    called = calls.filter(
         at__gte=timezone.now() - _RECENT, site=site.name, kind__in=(Call.Kind.CALL, Call.Kind.READ),
         model__in=[one.label for one in models_of_page],
     )  # fmt: skip

@@ -19,6 +19,7 @@ from mcp_django.console.admin.activity import CallAdmin
 from mcp_django.console.admin.call_chart import Chart
 from mcp_django.console.admin.getting_started import GettingStarted
 from mcp_django.console.admin.overrides import tool_of
+from mcp_django.console.admin.seen_calls import key_of, seen_calls
 from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.changes import waiting
 from mcp_django.console.review.unmet_rules import unmet
@@ -40,7 +41,10 @@ class Overview:
     @cached_property
     def chart(self) -> Chart | None:
         """What agents did; None for viewers who may not see the activity, and where there is nothing yet."""
-        return Chart(self._request.GET) if self._shows(Call) and not self.starting.is_fresh else None
+        calls = seen_calls(self._site, self._request)
+        if calls is None or self.starting.is_fresh:
+            return None
+        return Chart(self._request.GET, calls, key_of(self._request, calls))
 
     @cached_property
     def starting(self) -> GettingStarted:

@@ -191,7 +191,8 @@ def pause_view(shown_by: PagesAdmin, request: HttpRequest) -> HttpResponse:
     if not (is_own or may_pause_users(request)):
         raise PermissionDenied
     users = get_user_model()
-    user = users._default_manager.filter(**{users.USERNAME_FIELD: name.strip()}).first()
+    named = users._default_manager.filter(**{users.USERNAME_FIELD: name.strip()})
+    user: Any = request.user if is_own else named.first()
     if user is None:
         messages.error(request, gettext("There is no user %(name)s.") % {"name": name})
         return HttpResponseRedirect(back)

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.token_forms import OF_RIGHTS
-from mcp_django.console.credentials.scope_choices import offered_to
+from mcp_django.console.credentials.scope_choices import ScopeChoices, offered_to
 from mcp_django.models import Tool
 
 
@@ -17,9 +17,13 @@ class RightsAdmin(ActingAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.offered = offered_to(request, sees_tools=self._sees_tools(request))
+        form.offered = self.offered(request)
         form.words_url = self.words_url(obj)
         return form
+
+    def offered(self, request: HttpRequest) -> ScopeChoices:
+        """What the viewer may know of, and so may give."""
+        return offered_to(request, sees_tools=self._sees_tools(request))
 
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return [*OF_RIGHTS]

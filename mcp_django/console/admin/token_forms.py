@@ -113,11 +113,12 @@ class RightsForm(forms.ModelForm):  # type: ignore[type-arg]
     """What a token may do: its scopes, and how much of it in a time."""
 
     scopes = ScopeField(
-        help_text=_("The agent may do what both the user and these scopes allow. Actions and writes need read too.")
+        label=_("Scopes"),
+        help_text=_("The agent may do what both the user and these scopes allow. Actions and writes need read too."),
     )
     limits = LimitsField(
         label=_("Limits"), required=False,
-        help_text=_("What the agent may do in a time, beside what the settings allow. The lesser of both holds."),
+        help_text=_("How much the agent may do in a given time. The settings limit it too, and the lower limit holds."),
     )  # fmt: skip
 
     #: What the editor may choose from, and where a page says in words what that means.
@@ -174,7 +175,7 @@ class AccessTokenForm(OnceForm, ExpiryForm, RightsForm):
             return
         self.fields["name"].required = True
         if self.template is not None:
-            own = [scope for scope in self.template.scopes if scope in self.offered.scopes]
+            own = [scope for scope in self.template.scopes if scope in self.offered.every_scope]
             self.left_out = len(self.template.scopes) - len(own)
             self.initial.update(scopes=own, limits=self.template.limits)
         else:

@@ -26,8 +26,8 @@ from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes.tools import WriteTool
-from mcp_django.console.admin.links import shows_activity
 from mcp_django.console.admin.overrides import site_of, tool_of
+from mcp_django.console.admin.seen_calls import seen_calls
 from mcp_django.console.admin.tool_pages import TryAdmin, may_ask
 from mcp_django.console.review import inventory
 from mcp_django.console.review.consent_words import in_words
@@ -187,7 +187,8 @@ class ToolAdmin(TryAdmin):
         rows: Sequence[Tool] = changelist.result_list
         forms = changelist.formset.forms if changelist.formset else [None] * len(rows)
         entries = {site.name: _entries(site, rows) for site in all_sites()}
-        calls = _recent_calls(rows) if shows_activity(self.admin_site, request) else None
+        seen = seen_calls(self.admin_site, request)
+        calls = None if seen is None else _recent_calls(seen, rows)
         for row, form in zip(rows, forms, strict=False):
             entry = entries.get(row.site, {}).get(row.name, {})
             yield ListedTool(row, form, entry, None if calls is None else calls[row.site, row.name])
@@ -233,10 +234,8 @@ def _entries(site: Any, rows: Iterable[Tool]) -> Mapping[str, JSON]:
     )
 
 
-def _recent_calls(rows: Iterable[Tool]) -> Counter[tuple[str, str]]:
+def _recent_calls(calls: models.QuerySet[Call], rows: Iterable[Tool]) -> Counter[tuple[str, str]]:
     """How often each tool was called lately, by site and name."""
-    called = Call.objects.order_by().filter(
-        at__gte=timezone.now() - _RECENT, kind=Call.Kind.CALL, name__in={row.name for row in rows}
-    )
+    called = calls.filter(at__gte=timezone.now() - _RECENT, kind=Call.Kind.CALL, name__in={row.name for row in rows})
     counted = called.values_list("site", "name").annotate(calls=models.Sum("count"))
     return Counter({(site, name): calls for site, name, calls in counted})

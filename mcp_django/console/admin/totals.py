@@ -1,12 +1,10 @@
 """What agents did in the last hour, day or week, added up: by agent, token and tool, and the errors that are alike.
 
-The numbers are kept for a minute in Django's cache. Their key names the statement by which the viewer sees calls, and
-the viewer: whoever sees other calls has other numbers.
+The numbers are kept for a minute in Django's cache, under what names the calls that the viewer may see.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 from collections import defaultdict
@@ -15,9 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.cache import cache
-from django.core.exceptions import EmptyResultSet
 from django.db import connections
 from django.db.models import Max, Min, Q, QuerySet, Sum
 from django.http import HttpRequest
@@ -25,6 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.resources.aggregates.percentiles import Percentile
+from mcp_django.console.admin.seen_calls import key_of
 from mcp_django.core.db.bounds import bounded
 from mcp_django.models import Call
 from mcp_django.protocol.errors import TooSlow
@@ -118,7 +115,7 @@ class Totals:
 
 def totals(request: HttpRequest, calls: QuerySet[Call], period: str) -> Totals:
     """The numbers of a period, of those calls that the viewer may see."""
-    key = _key(request, calls, period)
+    key = f"mcp_django:totals:{period}:{key_of(request, calls)}"
     found: Totals | None = _kept(key)
     if found is None:
         found = _counted(calls, period)
@@ -127,7 +124,7 @@ def totals(request: HttpRequest, calls: QuerySet[Call], period: str) -> Totals:
 
 
 def _counted(calls: QuerySet[Call], period: str) -> Totals:
-    counted_at = timezone.now() if settings.USE_TZ else datetime.now()
+    counted_at = timezone.now()
     within = calls.order_by().filter(at__gt=counted_at - PERIODS[period][0], kind__in=Call.BY_AGENTS)
     try:
         with bounded(within.db, _SECONDS):
@@ -193,22 +190,6 @@ def _alike(calls: QuerySet[Call]) -> Sequence[Alike]:
 
 
 # Kept for a minute.
-
-
-def _key(request: HttpRequest, calls: QuerySet[Call], period: str) -> str:
-    """Names the numbers by who looks, where, and by which statement."""
-    try:
-        statement = str(calls.query.sql_with_params())
-    except EmptyResultSet:
-        statement = ""
-    where = (request.get_host(), calls.db, connections[calls.db].settings_dict["NAME"], _schema(calls.db))
-    text = repr((request.user.pk, where, period, statement))
-    return f"mcp_django:totals:{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()}"
-
-
-def _schema(alias: str) -> str:
-    """The schema of the tenant, where a project has one for each."""
-    return str(getattr(connections[alias], "schema_name", ""))
 
 
 def _kept(key: str) -> Any:

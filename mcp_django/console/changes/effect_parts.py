@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -20,6 +21,7 @@ from mcp_django.types import JSON
 
 #: Rows that a page names, each with all its values.
 ROWS_OF_PAGE = 100
+_MOST_DIGITS = 9
 #: What is told of rows as a whole: "named" stands for rows of which nothing more is said.
 _WHOLE = ("delete", "on", "named")
 
@@ -34,6 +36,12 @@ class _Group:
     rows: Sequence[_Row]
     #: Is given those that a page shows, how many come before them, and how many there are.
     part: Callable[[Sequence[_Row], int, int], JSON]
+
+
+def page_in(request: HttpRequest) -> int:
+    """The page of rows that the URL names, the first one where it names none."""
+    named = request.GET.get("rows", "")
+    return int(named) if named.isdecimal() and len(named) <= _MOST_DIGITS else 1
 
 
 def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:

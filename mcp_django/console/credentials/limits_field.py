@@ -178,7 +178,7 @@ class LimitsField(forms.Field):
                 try:
                     rates.append(str(parse_rate(f"{number}/{period}")))
                 except ValueError:
-                    text = _("%(kind)s: write a whole number from 1 on, with digits alone, or leave it empty.")
+                    text = _("%(kind)s: write a whole number, 1 or more, in digits only, or leave it empty.")
                     wrong.append(ValidationError(text, params={"kind": _TITLES[kind]}))
             if rates:
                 found[kind] = rates[0] if len(rates) == 1 else rates

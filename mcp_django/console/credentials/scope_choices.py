@@ -74,8 +74,8 @@ class ScopeChoices:
             yield BroadChoice(name, _("Everything in the group %(name)s of the settings") % {"name": name})
 
     @cached_property
-    def scopes(self) -> frozenset[str]:
-        """All of the scopes that are offered."""
+    def every_scope(self) -> frozenset[str]:
+        """All of the scopes that are offered, broad ones and those for one model or tool."""
         models = {scope for one in self.models for scope in (one.read, one.write) if scope}
         return frozenset({*SCOPES, *groups(), *models, *(one.scope for one in self.tools)})
 

@@ -58,8 +58,8 @@ class ScopeField(forms.MultipleChoiceField):
         self._kept = list(kept)
         picker: Any = self.widget
         picker.offered, picker.words_url = offered, words_url
-        picker.beside = [scope for scope in self._kept if scope not in offered.scopes]
-        self.choices = [(scope, scope) for scope in [*sorted(offered.scopes), *picker.beside]]
+        picker.beside = [scope for scope in self._kept if scope not in offered.every_scope]
+        self.choices = [(scope, scope) for scope in [*sorted(offered.every_scope), *picker.beside]]
 
     def clean(self, value: Any) -> list[str]:
         chosen = frozenset(super().clean(value))

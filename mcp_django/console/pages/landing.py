@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.cache import patch_vary_headers
 
+from mcp_django.access.permissions import may_make_tokens
 from mcp_django.conf import OAUTH_APP, get_conf
 from mcp_django.console.pages.connecting import client_setups
-from mcp_django.console.pages.own_tokens import may_make_tokens
 from mcp_django.console.pages.project_name import server_name, title_of
 from mcp_django.core.web_pages import home_url, login, page
 from mcp_django.exchange.audience import own_page_path, resource_of

@@ -15,6 +15,7 @@ from mcp_django.bridge.changes import approvals, change_rows, outcomes
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.console.changes import deciding
 from mcp_django.console.changes.change_words import ChangeWords, agent_of, time_left
+from mcp_django.console.changes.effect_parts import page_in
 from mcp_django.console.changes.waiting import own_waiting
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
@@ -77,8 +78,7 @@ def find(user: Any, key: str) -> Change | None:
 
 def about(request: HttpRequest, change: Change) -> JSON:
     """What the page says about one change, as the page in the admin says it to the user of its agent."""
-    page = request.GET.get("rows", "")
-    shown = deciding.shown(request, change, int(page) if page.isdecimal() else 1)
+    shown = deciding.shown(request, change, page_in(request))
     waits, is_open = bool(shown.get("waits")), outcomes.waits(change)
     state = "" if is_open else Change.State(change_rows.state_of(change)).label
     return {

@@ -19,7 +19,7 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_django.access import nonces
-from mcp_django.access.permissions import may_connect
+from mcp_django.access.permissions import may_connect, may_make_tokens
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import all_sites
 from mcp_django.conf import OAUTH_APP, get_conf
@@ -28,7 +28,7 @@ from mcp_django.console.credentials.lifetimes import SentBefore
 from mcp_django.console.credentials.scopes import opened_by, reach_of
 from mcp_django.console.pages.connected_apps import clients_of_viewer, disconnect
 from mcp_django.console.pages.connecting import client_setups
-from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of, with_lendings
+from mcp_django.console.pages.own_tokens import LISTED, OwnTokenForm, revoke, tokens_of, with_lendings
 from mcp_django.console.pages.project_name import server_name, title_of
 from mcp_django.core.secret import Secret
 from mcp_django.core.web_pages import home_url, login, not_atomic, page

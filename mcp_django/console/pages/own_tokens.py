@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from mcp_django.access import nonces
-from mcp_django.access.permissions import may_connect
 from mcp_django.conf import get_conf
 from mcp_django.console.credentials.lendings import ShownLending
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
 MOST = 20
 #: The page lists the newest tokens.
 LISTED = 100
-
-
-def may_make_tokens(user: Any) -> bool:
-    """Whether the user may make tokens of their own outside of the admin."""
-    return bool(get_conf().SELF_SERVICE) and may_connect(user)
 
 
 def tokens_of(user: Any) -> models.QuerySet[AccessToken]:

@@ -248,7 +248,7 @@ def describe_model(rights: ModelRights) -> JSON:
     return {
         "uri": uris.collection_uri(rights.model),
         "declared_by": type(model_mcp.declared_by).__name__,
-        "rows": rows_of(rights),
+        "rows": _rows_of(rights),
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
@@ -260,7 +260,7 @@ def describe_model(rights: ModelRights) -> JSON:
     }
 
 
-def rows_of(rights: ModelRights) -> str:
+def _rows_of(rights: ModelRights) -> str:
     """The project's ``get_queryset`` that gives the rows, "all", or "groups of 5 alone"."""
     if not rights.has_rows:
         return f"groups of {rights.smallest_group} alone"

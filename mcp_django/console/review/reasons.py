@@ -315,7 +315,7 @@ class _Asker:
     # Tools and prompts.
 
     def _tool(self, tool: BaseTool) -> Answers:
-        no_tasks = No("tasks", _("It runs as a task only, and there is nobody to run tasks."))
+        no_tasks = No("tasks", _("It runs only as a task, and this site runs no tasks."))
         override, place = tools.override_of(tool, self.tool_rows), Place("tool", tool.name)
         with using_tool(self.request, tool.name):
             answers: dict[str, No | None] = {

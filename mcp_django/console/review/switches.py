@@ -43,7 +43,7 @@ class BadFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a file says otherwise than the database."""
+    """A difference between a file and the database."""
 
     site: str
     name: str

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import DisallowedHost
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 from django.http import HttpRequest
 
 from mcp_django.conf import get_conf
+from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.core.running.workers import close_workers
 from mcp_django.exchange.addresses import problem_of_grpc
@@ -24,7 +25,7 @@ from mcp_django.management.arguments import find_site, warn_of_a_local_bus
 _PORT = 50_051
 
 
-class Command(BaseCommand):
+class Command(DatabaseCommand):
     help = "Serve MCP over gRPC, until a signal ends the process. The schema is mcp_django/protocol/mcp.proto."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -93,7 +93,7 @@ class Command(DatabaseCommand):
         elif changes := switches.differences(wanted, sites):
             lines = "\n".join(map(str, changes))
             accept = f"manage.py mcp_tools --import {shlex.quote(str(path))}"
-            raise CommandError(f"{path} says otherwise than what is decided:\n\n{lines}\n\nTo make it so: {accept}")
+            raise CommandError(f"{path} differs from what is decided:\n\n{lines}\n\nTo make it so: {accept}")
         else:
             self.stdout.write(f"All is as {path} says.")
 

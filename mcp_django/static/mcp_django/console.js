@@ -1,4 +1,4 @@
-/* What the pages of mcp_django can only do by a script: copy a text, name the values of lists on a telephone, suggest
+/* What the pages of mcp_django can only do by a script: copy a text, name the values of lists on a phone, suggest
    values while somebody types, narrow a long list, and say beside a form what it gives. */
 (() => {
     "use strict";

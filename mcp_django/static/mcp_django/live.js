@@ -1,16 +1,16 @@
-/* The live page of the activity asks for its lines anew, as long as somebody looks at it and has not paused it. */
+/* The live page of the activity asks for its lines anew, as long as somebody looks at it and has not stopped it. */
 (() => {
     "use strict";
 
     const EVERY = 3000;
     const lines = document.querySelector("[data-live]");
-    const pause = document.querySelector("[data-live-pause]");
+    const hold = document.querySelector("[data-live-hold]");
     const state = document.querySelector("[data-live-state]");
-    let tag = "", isPaused = false;
+    let tag = "", isHeld = false;
 
     const ask = async () => {
         // Whoever has moved to a line by the keyboard would lose it.
-        if (isPaused || document.hidden || lines.contains(document.activeElement)) {
+        if (isHeld || document.hidden || lines.contains(document.activeElement)) {
             return;
         }
         // Where the login has ended, the answer leads to another page.
@@ -19,11 +19,11 @@
         if (response.status !== 304 && !response.ok) {
             throw new Error(response.statusText);
         }
-        if (response.ok && !isPaused) {
+        if (response.ok && !isHeld) {
             tag = response.headers.get("ETag") ?? "";
             lines.innerHTML = await response.text();
         }
-        state.textContent = isPaused ? state.dataset.paused : "";
+        state.textContent = isHeld ? state.dataset.held : "";
     };
 
     const again = async () => {
@@ -35,10 +35,10 @@
         window.setTimeout(again, EVERY);
     };
 
-    pause.addEventListener("click", () => {
-        isPaused = !isPaused;
-        pause.setAttribute("aria-pressed", String(isPaused));
-        state.textContent = isPaused ? state.dataset.paused : "";
+    hold.addEventListener("click", () => {
+        isHeld = !isHeld;
+        hold.setAttribute("aria-pressed", String(isHeld));
+        state.textContent = isHeld ? state.dataset.held : "";
     });
     window.setTimeout(again, EVERY);
 })();

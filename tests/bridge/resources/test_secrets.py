@@ -15,7 +15,7 @@ from django.db import models
 from django.test.utils import isolate_apps
 
 from mcp_django import MCPSite, ModelMCP, site
-from mcp_django.bridge.declared.secrets import is_hidden_model, is_secret_field, is_secret_name, why_hidden
+from mcp_django.bridge.declared.secrets import is_secret_field, is_secret_name, why_hidden
 from mcp_django.models import AccessToken, Tool, WatchedResource
 from mcp_django.models import Session as MCPSession
 from tests.shop.models import Apikey, Product, Tag
@@ -169,7 +169,7 @@ def test_the_key_of_a_row_that_is_the_secret_of_another_one() -> None:
             class Meta:
                 app_label = "shop"
 
-    assert is_secret_field(Usage._meta.pk) and is_hidden_model(Usage)
+    assert is_secret_field(Usage._meta.pk) and why_hidden(Usage) is not None
 
 
 LETTING_IN = {
@@ -195,14 +195,14 @@ def test_the_key_of_a_model_that_lets_somebody_in() -> None:
 def test_a_model_of_bank_accounts_is_shown_and_its_fields_are_not_all() -> None:
     model = made("BankAccount", "name", "iban")
 
-    assert not is_hidden_model(model)
+    assert why_hidden(model) is None
     assert [field.name for field in model._meta.fields if is_secret_field(field)] == ["iban"]
 
 
 def test_the_models_that_the_bridge_hides() -> None:
     hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey, User, Group, Permission]
 
-    assert [model for model in (*hidden, Product, Tag) if is_hidden_model(model)] == hidden
+    assert [model for model in (*hidden, Product, Tag) if why_hidden(model) is not None] == hidden
 
 
 def made(name: str, *fields: str, app_label: str = "shop") -> type[models.Model]:

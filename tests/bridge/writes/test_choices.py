@@ -8,7 +8,7 @@ import pytest
 from django.contrib.admin import ModelAdmin, TabularInline
 
 from tests.bridge.writes.conftest import Writer, errors_of
-from tests.shop.models import Pick, Supplier, Tag
+from tests.shop.models import Part, Pick, Supplier, Tag
 from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
@@ -90,3 +90,22 @@ def test_an_inline_of_such_a_relation_has_the_name_of_its_model(root: Writer, de
     asked = {"filter": {"pick": {"size": 1}}, "fields": ["name", "pick__count"], "order_by": ["-pick__count"]}
 
     assert root.ask("find_records", model="shop.supplier", **asked)["rows"] == [[row.pk, "b", 1]]
+
+
+@pytest.mark.parametrize(("options", "keys", "is_found"), [
+    ({"fields": ["name"]}, True, True),
+    # Shown in groups alone, it has no rows to choose from, and none to find.
+    ({"fields": ["name"], "rows": False}, False, False),
+], ids=["listed", "without rows"])  # fmt: skip
+def test_a_related_row_is_offered_as_its_model_shows_rows(
+    root: Writer, declared: Declared, options: dict[str, Any], keys: bool, is_found: bool
+) -> None:
+    Supplier.objects.create(name="Ann", code="A", rating=1)
+    declared.model(Supplier, **options)
+    declared.admin(Part, ModelAdmin)
+    declared.model(Part, fields="__all__")
+
+    field = root.ask("describe_form", model="shop.part")["fields"]["supplier"]
+
+    assert ("find_records finds it" in str(field)) is is_found
+    assert ("enum" in field) is keys, field

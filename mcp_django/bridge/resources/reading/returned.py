@@ -110,6 +110,8 @@ def read(exchange: Exchange, returned: ReturnedRows, value: Any, owner: str) -> 
     """
     if returned.many:
         return _read_page(exchange, returned, value, owner)
+    if value is None:
+        return None  # As a row that is hidden: the function has found none.
     if not isinstance(value, returned.model or models.Model):
         raise TypeError(f"{owner} returned {type(value).__name__}, which its annotation does not promise")
     _check_saved(value, owner)
@@ -202,8 +204,6 @@ def page(rights: ModelRights, keys: Sequence[Any], *, is_cut: bool) -> ReturnedP
 
 
 def _more(rights: ModelRights, count: int) -> str:
-    if not count:
-        return "None of the rows that were checked may be shown, and more follow. Ask for others."
     can_ask = rights.is_listed and ways.is_open(rights, "collection")
     others = f", or ask find_records for {rights.label}" if can_ask else ""
     return f"These are the first {count} rows, and more follow. Ask for less{others}."
@@ -231,8 +231,10 @@ def _keys(rights: ModelRights, items: Any, owner: str) -> tuple[list[Any], bool]
     enough = (limits.start or 0) + most + 1
     visible = visible_keys(rights, known[:looks], most=enough) if rights.scoped else set(map(str, known))
     kept = [one for one in known if str(one) in visible]
-    is_whole = len(found) <= looks or (limits.stop is not None and len(kept) >= limits.stop)
-    return kept[limits][:most], len(kept[limits]) > most or not is_whole
+    if len(found) > looks and (limits.stop is None or len(kept) < limits.stop):
+        # The agent is not told: how many rows are hidden is not its to know.
+        logger.warning("%s: only the first %d rows were looked at. Return fewer, or a plain queryset", owner, looks)
+    return kept[limits][:most], len(kept[limits]) > most
 
 
 def _as_read(rights: ModelRights, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
