@@ -21,3 +21,16 @@ def keep(page: Page, name: str) -> None:
     """Keep a picture of the page in the folder SCREENSHOTS, where that is set, as ``make screenshots`` does."""
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def choose_user(page: Page, name: str) -> None:
+    """Choose the user of a token by the search of its form."""
+    page.locator(".field-user .select2-selection, [name=user] + .select2 .select2-selection").first.press("Enter")
+    page.locator(".select2-search__field").press_sequentially(name)
+    page.locator(".select2-results__option--highlighted", has_text=name).wait_for()
+    page.keyboard.press("Enter")
+
+
+def made_token(page: Page) -> str:
+    """The token that a page shows once."""
+    return page.locator(".mcp-secret").first.inner_text().strip()

@@ -30,6 +30,10 @@ def install(project: Project, *, first: bool = False) -> None:
         replace(settings, "INSTALLED_APPS = [\n", "INSTALLED_APPS = [\n    'mcp_django',\n")
     else:
         replace(settings, "'django.contrib.staticfiles',\n", "'django.contrib.staticfiles',\n    'mcp_django',\n")
+    serve_endpoint(project)
+
+
+def serve_endpoint(project: Project) -> None:
     urls = project.folder / "project/urls.py"
     replace(urls, "from django.urls import path\n", "from django.urls import include, path\n")
     replace(urls, "urlpatterns = [\n", 'urlpatterns = [\n    path("", include("mcp_django.urls")),\n')

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.end_to_end.browsing import keep, log_in
+from tests.end_to_end.browsing import choose_user, keep, log_in
 from tests.end_to_end.servers import Served, demo
 from tests.end_to_end.test_console_browser import guard
 
@@ -89,10 +89,7 @@ def test_a_token_is_made_by_keyboard(browser: Browser, served: Served, theme: st
         page.get_by_role("link", name="One tool").press("Enter")
         page.wait_for_url("**/add/?template=one-tool")
 
-        page.locator(".field-user .select2-selection, [name=user] + .select2 .select2-selection").first.press("Enter")
-        page.locator(".select2-search__field").press_sequentially("op")
-        page.locator(".select2-results__option--highlighted", has_text="ops").wait_for()
-        page.keyboard.press("Enter")
+        choose_user(page, "ops")
         page.get_by_label("Name:").fill("by keyboard")
         tools, find = page.locator("#id_scopes_tools li"), page.get_by_label("Find a tool")
         find.press_sequentially("RECORDS find")

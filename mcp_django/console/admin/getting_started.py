@@ -129,7 +129,8 @@ class GettingStarted:
 
 
 def _calls() -> Any:
-    return Call.objects.order_by().filter(kind__in=Call.BY_AGENTS)
+    """What agents asked. Whoever was not let in is none: clients try without a token first, and so do strangers."""
+    return Call.objects.order_by().filter(kind__in=Call.BY_AGENTS).exclude(user_id="", outcome=Call.Outcome.REFUSED)
 
 
 def _is_switched_on() -> bool:
