@@ -99,8 +99,10 @@ class Project:
         return self.manage("shell", "--no-imports", "-c", code)
 
     @contextmanager
-    def served(self, server: str = "daphne", arguments: Sequence[str] = (), *, port: int = 0) -> Iterator[Served]:
-        """Serve the project until the block ends; what it logged must then hold no traceback.
+    def served(
+        self, server: str = "daphne", arguments: Sequence[str] = (), *, port: int = 0, may_fail: bool = False
+    ) -> Iterator[Served]:
+        """Serve the project until the block ends; what it logged must then hold no traceback, unless it ``may_fail``.
 
         ``arguments`` are those of Python, with ``{port}`` and ``{module}`` in them, where the server has others.
         ``port``: of ``free_port``, where the server shall be found there again after a restart.
@@ -116,7 +118,8 @@ class Project:
             yield served
         finally:
             served.stop()
-        assert_no_traceback(served.logged)
+        if not may_fail:
+            assert_no_traceback(served.logged)
 
 
 @dataclass
