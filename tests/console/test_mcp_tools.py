@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from io import StringIO
 from pathlib import Path
@@ -18,13 +19,14 @@ from mcp_django import MCPSite, site
 from mcp_django.audit.recorder import recorder
 from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.tools.saved_queries import MAX_SAVED, Parameter, write
-from mcp_django.models import Call, Tool
+from mcp_django.models import Call, Restriction, Tool
 from mcp_django.test import MCPClient
 from tests.support import forkserver
 from tests.support.data import make_flights
 from tests.support.pages import blocks
 
 CANCEL = "flights_flight_mark_cancelled"
+FLIGHT, TAILNUM = "flights.flight", "flights.flight.tailnum"
 CALL = {"model": "flights.flight", "filter": {"origin": "JFK"}, "limit": 3}
 
 
@@ -41,13 +43,23 @@ def refused(*arguments: Any) -> str:
 
 
 def stored() -> list[Any]:
-    """Everything that rows of tools hold."""
+    """Everything that rows of tools, models and fields hold."""
     rows = Tool.objects.order_by("site", "name").prefetch_related("groups")
-    return [
+    tools = [
         (row.site, row.name, row.enabled, row.asks, row.description, row.query, row.restricted,
          [group.name for group in row.groups.all()])
         for row in rows
     ]  # fmt: skip
+    return [*tools, *sorted(closed())]
+
+
+def closed() -> set[tuple[str, str, str]]:
+    return set(Restriction.objects.values_list("site", "kind", "name"))
+
+
+def close(*rows: tuple[str, str, str]) -> None:
+    for where, kind, name in rows:
+        Restriction.objects.create(site=where, kind=kind, name=name)
 
 
 def saved(name: str = "departures", enabled: bool = True) -> Tool:
@@ -67,6 +79,7 @@ def decided(db: None) -> None:
     Group.objects.get(name="leavers").delete()
     Tool.objects.filter(name="describe_models").update(enabled=False)
     saved()
+    close(("mcp", "model", "flights.airport"), ("mcp", "field", TAILNUM))
 
 
 # The list, --on and --off.
@@ -82,7 +95,8 @@ def test_the_list_tells_what_is_decided_about_each_tool() -> None:
     assert "on   get_record  (for nobody: its groups are gone)" in lines
     assert "off  describe_models" in lines
     assert "on   departures  (a saved query; described by an administrator)" in lines
-    assert len(lines) == 1 + Tool.objects.count()
+    assert lines[-2:] == ["off  flights.airport  (a model)", f"off  {TAILNUM}  (a field)"]
+    assert len(lines) == 1 + Tool.objects.count() + 2
     assert [line[:3] for line in lines[1:]] == sorted((line[:3] for line in lines[1:]), reverse=True)
 
 
@@ -135,6 +149,48 @@ def test_the_trail_says_what_a_command_has_changed() -> None:
     assert (line.user_name, str(line)) == ("", f"{CANCEL} by a command")
 
 
+@pytest.mark.usefixtures("transactional_db", "trail")
+def test_models_and_fields_are_switched_by_their_names_with_a_line_in_the_trail_for_each() -> None:
+    close(("mcp", "model", "flights.gone"))
+
+    printed = run("--off", TAILNUM, FLIGHT, "get_record", "--on", "flights.gone")
+    again = run("--on", FLIGHT, "--off", TAILNUM)
+    recorder.flush()
+
+    assert printed.splitlines() == [
+        "mcp get_record enabled: false, was true", f"mcp {FLIGHT} enabled: false, was true",
+        f"mcp {TAILNUM} enabled: false, was true", "mcp flights.gone enabled: true, was false",
+    ]  # fmt: skip
+    assert again.splitlines() == [f"mcp {FLIGHT} enabled: true, was false"]
+    assert closed() == {("mcp", "field", TAILNUM)}
+    lines = Call.objects.filter(kind=Call.Kind.SWITCH, model="mcp_django.restriction").order_by("pk")
+    assert [(line.name, line.reason, line.site, line.transport) for line in lines[1:]] == [
+        (FLIGHT, "off", "mcp", "command"), (TAILNUM, "off", "mcp", "command"),
+        ("flights.gone", "on", "mcp", "command"), (FLIGHT, "on", "mcp", "command"),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("db")
+def test_a_model_that_the_command_switches_off_is_gone_for_agents_at_once() -> None:
+    make_flights(1)
+    with MCPClient(User.objects.create_superuser("root")) as client:
+        client.watch_lists()
+        run("--off", FLIGHT)
+
+        client.wait_for("notifications/resources/list_changed")
+        assert client.call("find_records", raise_on_error=False, model=FLIGHT).is_error
+
+
+@pytest.mark.usefixtures("db")
+def test_the_list_says_what_is_off_and_not_exposed_by_code() -> None:
+    close(("mcp", "model", "flights.gone"), ("mcp", "field", f"{FLIGHT}.gone"), ("mcp", "field", TAILNUM))
+
+    assert run().splitlines()[-3:] == [
+        "off  flights.gone  (a model; not there now)", f"off  {FLIGHT}.gone  (a field; not there now)",
+        f"off  {TAILNUM}  (a field)",
+    ]  # fmt: skip
+
+
 # Files.
 
 
@@ -144,6 +200,7 @@ def test_what_was_decided_is_restored_from_a_file_whole(tmp_path: Path) -> None:
     run("--export", file)
     written = file.read_text()
     Tool.objects.all().delete()
+    Restriction.objects.all().delete()
     make_tool_rows("default")
 
     assert f'mcp {CANCEL} asks: "approve", was ""' in refused("--import", file, "--check")
@@ -155,8 +212,9 @@ def test_what_was_decided_is_restored_from_a_file_whole(tmp_path: Path) -> None:
     assert run("--import", file, "--check") == f"All is as {file} says.\n"
     run("--export", file)
     assert file.read_text() == written == run("--export", "-")
-    assert list(json.loads(written)["sites"]) == ["mcp"]
-    assert list(json.loads(written)["sites"]["mcp"]) == sorted(json.loads(written)["sites"]["mcp"])
+    [(name, sections)] = json.loads(written)["sites"].items()
+    assert (name, list(sections)) == ("mcp", ["tools", "models_off", "fields_off"])
+    assert list(sections["tools"]) == sorted(sections["tools"])
 
 
 @pytest.mark.usefixtures("decided")
@@ -174,9 +232,7 @@ def test_a_tool_whose_groups_are_gone_is_open_to_nobody_after_an_import_elsewher
 @pytest.mark.usefixtures("decided")
 def test_an_import_changes_only_what_the_file_names(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
-    file.write_text(
-        json.dumps({"sites": {"mcp": {CANCEL: {"enabled": False}, "describe_models": {"groups": ["pilots"]}}}})
-    )
+    file.write_text(_of(**{CANCEL: {"enabled": False}, "describe_models": {"groups": ["pilots"]}}))
     before = {row[1]: row for row in stored()}
 
     printed = run("--import", file)
@@ -193,7 +249,7 @@ def test_an_import_changes_only_what_the_file_names(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("db")
 def test_a_check_changes_nothing_and_fails_on_a_difference(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
-    file.write_text(json.dumps({"sites": {"mcp": {CANCEL: {"enabled": True}}}}))
+    file.write_text(_of(**{CANCEL: {"enabled": True}}))
     Tool.objects.all().delete()
 
     said = refused("--import", file, "--check")
@@ -203,8 +259,61 @@ def test_a_check_changes_nothing_and_fails_on_a_difference(tmp_path: Path) -> No
     assert stored() == []
 
 
+_MODEL, _FIELD = ("mcp", "model", FLIGHT), ("mcp", "field", TAILNUM)
+_GONE = ("mcp", "model", "flights.gone"), ("mcp", "field", f"{FLIGHT}.gone")
+_PAUSE = ("", "app", FLIGHT)
+_OTHER = ("other", "model", FLIGHT)
+#: What is off before, what a file says of the site, what is switched on and off, and what is off then.
+LISTS: list[tuple[set[Any], dict[str, Any], dict[str, bool], set[Any]]] = [
+    (set(), {"models_off": [FLIGHT], "fields_off": [TAILNUM]}, {FLIGHT: False, TAILNUM: False}, {_MODEL, _FIELD}),
+    ({_MODEL, _FIELD}, {}, {}, {_MODEL, _FIELD}),
+    ({_MODEL, _FIELD}, {"models_off": [FLIGHT]}, {}, {_MODEL, _FIELD}),
+    ({_MODEL, _FIELD, _OTHER}, {"models_off": []}, {FLIGHT: True}, {_FIELD, _OTHER}),
+    ({_MODEL, _FIELD}, {"fields_off": []}, {TAILNUM: True}, {_MODEL}),
+    ({_MODEL}, {"models_off": ["flights.airport"]}, {"flights.airport": False, FLIGHT: True},
+     {("mcp", "model", "flights.airport")}),
+    ({*_GONE}, {"models_off": ["flights.gone"], "fields_off": [f"{FLIGHT}.gone"]}, {}, {*_GONE}),
+    ({*_GONE}, {"models_off": [], "fields_off": []}, {f"{FLIGHT}.gone": True, "flights.gone": True}, set()),
+    ({_PAUSE, _OTHER}, {"models_off": [], "fields_off": []}, {}, {_PAUSE, _OTHER}),
+    # Off on every site.
+    ({("", "model", FLIGHT)}, {"models_off": [FLIGHT]}, {}, {("", "model", FLIGHT)}),
+    ({("", "model", FLIGHT)}, {"models_off": []}, {FLIGHT: True}, {_OTHER}),
+    ({("", "model", FLIGHT), _MODEL, _OTHER}, {"models_off": []}, {FLIGHT: True}, {_OTHER}),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize(("before", "sections", "switched", "after"), LISTS)
+def test_a_list_of_a_file_is_all_that_is_off(
+    tmp_path: Path, before: set[Any], sections: Any, switched: dict[str, bool], after: set[Any]
+) -> None:
+    other = MCPSite("other")
+    close(*before)
+    file = tmp_path / "tools.json"
+    file.write_text(_file(**sections))
+    words = {True: "true, was false", False: "false, was true"}
+    expected = [f"mcp {name} enabled: {words[is_on]}" for name, is_on in switched.items()]
+    try:
+        checked = refused("--import", file, "--check") if expected else run("--import", file, "--check")
+        assert closed() == before
+
+        printed = run("--import", file)
+
+        assert (checked if expected else "").count(" enabled: ") == len(expected)
+        assert all(line in checked for line in expected)
+        assert printed.splitlines() == (expected or ["There is nothing to change."])
+        assert closed() == after
+        assert run("--import", file, "--check") == f"All is as {file} says.\n"
+    finally:
+        del other
+
+
 def _of(**tools: Any) -> str:
-    return json.dumps({"sites": {"mcp": tools}})
+    return _file(tools=tools)
+
+
+def _file(**sections: Any) -> str:
+    return json.dumps({"sites": {"mcp": sections}})
 
 
 def _saved(**changed: Any) -> str:
@@ -218,8 +327,21 @@ WRONG: dict[str, str] = {
     "[]": 'It must be {"sites": ',
     '{"sites": {}, "prompts": {}}': 'It must be {"sites": ',
     '{"sites": {"mpc": {}}}': "There is no site 'mpc'. Did you mean mcp?",
-    '{"sites": {"mcp": []}}': "mcp must be an object of tools.",
-    '{"sites": {"mcp": {"get_record": {}, "get_record": {}}}}': "'get_record' is there twice",
+    '{"sites": {"mcp": []}}': "mcp must be an object of tools, models_off, fields_off.",
+    _file(get_record={}): "mcp: no section 'get_record'. Allowed: tools, models_off, fields_off.",
+    _file(model_off=[]): "mcp: no section 'model_off'. Did you mean models_off?",
+    _file(tools=[]): "mcp tools must be an object of tools.",
+    _file(models_off=FLIGHT): "mcp models_off must be a list of names.",
+    _file(fields_off=[1]): "mcp fields_off must be a list of names.",
+    _file(models_off=["flights.flihgt"]): f"no model flights.flihgt. Did you mean {FLIGHT}?",
+    _file(models_off=["sessions.session"]): "mcp sessions.session: code exposes no model sessions.session.",
+    _file(models_off=[TAILNUM]): f"mcp {TAILNUM}: a model is named as app.model.",
+    _file(fields_off=[FLIGHT]): f"mcp {FLIGHT}: a field is named as app.model.field.",
+    _file(fields_off=["flights.flihgt.tailnum"]): f"code exposes no model flights.flihgt. Did you mean {FLIGHT}?",
+    _file(fields_off=[f"{FLIGHT}.tailnumber"]): f"code exposes no such field. Did you mean {TAILNUM}?",
+    _file(fields_off=["auth.user.password"]): "mcp auth.user.password: code exposes no such field.",
+    _file(fields_off=[f"{FLIGHT}.id"]): f"mcp {FLIGHT}.id: the primary key names the rows, and cannot be switched off.",
+    '{"sites": {"mcp": {"tools": {"get_record": {}, "get_record": {}}}}}': "'get_record' is there twice",
     _of(get_rekord={"enabled": True}): "mcp get_rekord: there is no such tool. Did you mean get_record?",
     _of(get_record=True): 'mcp get_record must be an object, as {"enabled": true}.',
     _of(get_record={"enable": True}): "no field 'enable'. Did you mean enabled?",
@@ -247,11 +369,18 @@ def test_the_example_of_docs_admin_md_is_a_file_of_switches(tmp_path: Path) -> N
     [example] = blocks("docs/admin.md", "json")
     Group.objects.create(name="clerks")
     file = tmp_path / "tools.json"
-    file.write_text(example.replace("shop_order_close", CANCEL))
+    for named, here in {
+        "shop_order_close": CANCEL,
+        "shop.refund": "flights.airport",
+        "shop.order.note": TAILNUM,
+    }.items():
+        example = example.replace(named, here)
+    file.write_text(example)
 
     assert run("--import", file).splitlines() == [
         f"mcp {CANCEL} enabled: true, was false", f'mcp {CANCEL} asks: "approve", was ""',
-        f'mcp {CANCEL} groups: ["clerks"], was null',
+        f'mcp {CANCEL} groups: ["clerks"], was null', "mcp flights.airport enabled: false, was true",
+        f"mcp {TAILNUM} enabled: false, was true",
     ]  # fmt: skip
 
 
@@ -261,7 +390,8 @@ def test_a_file_that_says_what_no_page_can_set_is_refused_whole(tmp_path: Path) 
     make_tool_rows("default")
     before, file = stored(), tmp_path / "tools.json"
     for text, wrong in WRONG.items():
-        more = text.replace('{"sites": {"mcp": {', f'{{"sites": {{"mcp": {{"{CANCEL}": {{"enabled": true}}, ')
+        more = text.replace('{"tools": {', f'{{"tools": {{"{CANCEL}": {{"enabled": true}}, ')
+        more = re.sub(r'\{"(?=models_off|fields_off)', f'{{"tools": {{"{CANCEL}": {{"enabled": true}}}}, "', more)
         file.write_text(more)
 
         for check in ([], ["--check"]):
@@ -296,7 +426,9 @@ def test_each_site_has_its_own_switches(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     try:
         file.write_text(
-            json.dumps({"sites": {name: {CANCEL: {"enabled": name == "other"}} for name in ("mcp", "other")}})
+            json.dumps(
+                {"sites": {name: {"tools": {CANCEL: {"enabled": name == "other"}}} for name in ("mcp", "other")}}
+            )
         )
 
         assert run("--import", file) == f"other {CANCEL} enabled: true, was false\n"
@@ -325,22 +457,24 @@ def test_what_another_process_changes_of_the_same_tool_meanwhile_is_kept(tmp_pat
 
 
 @pytest.mark.usefixtures("db")
-def test_an_import_that_fails_on_the_way_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [CANCEL, TAILNUM])
+def test_an_import_that_fails_on_the_way_changes_nothing(tmp_path: Path, last: str) -> None:
     make_tool_rows("default")
     file = tmp_path / "tools.json"
-    file.write_text(_of(describe_models={"enabled": False}, **{CANCEL: {"enabled": True}}))
+    tools = {"describe_models": {"enabled": False}, CANCEL: {"enabled": True}}
+    file.write_text(_file(tools=tools, models_off=[FLIGHT], fields_off=[TAILNUM]))
     before = stored()
 
-    def fail(instance: Tool, **kwargs: Any) -> None:
-        if instance.name == CANCEL:
+    def fail(instance: Any, **kwargs: Any) -> None:
+        if instance.name == last:
             raise RuntimeError
 
-    post_save.connect(fail, sender=Tool)
+    post_save.connect(fail)
     try:
         with pytest.raises(RuntimeError):
             run("--import", file)
     finally:
-        post_save.disconnect(fail, sender=Tool)
+        post_save.disconnect(fail)
 
     assert stored() == before
 

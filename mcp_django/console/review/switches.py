@@ -1,8 +1,13 @@
-"""What administrators decided about tools, as a value of JSON that can be kept in a file and restored from it.
+"""What administrators decided about tools, models and fields, as a value of JSON that can be kept in a file.
 
-``{"sites": {"mcp": {"update_record": {"enabled": true, "asks": "", "description": "", "groups": null}}}}``. ``groups``
-are the names of the groups whose members may use the tool: null for everybody, and none for nobody. A saved query has
-its ``query`` too. What is not named is not changed.
+``{"sites": {"mcp": {"tools": {…}, "models_off": ["shop.refund"], "fields_off": ["shop.customer.email"]}}}``:
+
+- ``tools``: name → ``{"enabled": true, "asks": "", "description": "", "groups": null}``. ``groups`` are the names of
+  the groups whose members may use the tool: null for everybody, and none for nobody. A saved query has its ``query``
+  too.
+- ``models_off`` and ``fields_off``: all that is switched off. What is off and not named there is switched on.
+
+A tool, a key or a list that is not there is not changed.
 """
 
 from __future__ import annotations
@@ -20,17 +25,18 @@ from django.db.models import F
 from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.sites import MCPSite, superusers_request
 from mcp_django.bridge.tools.saved_queries import MAX_CHARS, MAX_SAVED, SavedQuery
+from mcp_django.console.review import model_switches
+from mcp_django.console.review.model_switches import LISTS, Switches
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
 from mcp_django.protocol.unknown_names import nearest, unknown_name
 from mcp_django.types import JSON
 
-#: What a file may say of a tool, in the order in which it is written.
+#: What a file may say of a site, and of a tool, in the order in which it is written.
+SECTIONS = ("tools", *LISTS)
 FIELDS = ("enabled", "asks", "description", "groups", "query")
+_SHAPE = '{"sites": {NAME: {"tools": {…}, "models_off": […], "fields_off": […]}}}'
 _ASKS = [value for value, _ in Tool._meta.get_field("asks").flatchoices]
-
-#: What a file says of tools, by site and name.
-Wanted = Mapping[tuple[str, str], JSON]
 
 
 class BadFile(ValueError):
@@ -42,10 +48,22 @@ class BadFile(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What shall hold."""
+
+    #: What a file says of a tool, by site and name.
+    tools: Mapping[tuple[str, str], JSON]
+    #: Of models and fields.
+    models: Switches
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A difference between a file and the database."""
 
     site: str
+    #: "tool", "model" or "field".
+    kind: str
     name: str
     field: str
     before: Any
@@ -57,8 +75,8 @@ class Difference:
 
 
 def read(sites: Iterable[MCPSite]) -> JSON:
-    """What holds for each tool now, to be kept in a file."""
-    return {"sites": {site.name: dict(sorted(_states(site).items())) for site in sites}}
+    """What holds for each tool now, and which models and fields are off, to be kept in a file."""
+    return {"sites": {site.name: _sections(site) for site in sites}}
 
 
 def parse(text: str, sites: Mapping[str, MCPSite]) -> Wanted:
@@ -68,47 +86,59 @@ def parse(text: str, sites: Mapping[str, MCPSite]) -> Wanted:
     except (ValueError, RecursionError) as error:
         raise BadFile([f"It is no JSON: {error}."]) from None
     if not isinstance(found, dict) or list(found) != ["sites"] or not isinstance(found["sites"], dict):
-        raise BadFile(['It must be {"sites": {NAME: {TOOL: {…}}}}, as --export writes it.'])
+        raise BadFile([f"It must be {_SHAPE}, as --export writes it."])
     mistakes: list[str] = []
-    wanted: dict[tuple[str, str], JSON] = {}
-    for name, tools in found["sites"].items():
+    tools: dict[tuple[str, str], JSON] = {}
+    models: dict[tuple[str, str, str], bool] = {}
+    for name, sections in found["sites"].items():
         if name not in sites:
             mistakes.append(f"There is no site {name!r}.{nearest(name, sites)}")
-        elif not isinstance(tools, dict):
-            mistakes.append(f"{name} must be an object of tools.")
+        elif wrong := list(_wrong_sections(name, sections)):
+            mistakes += wrong
         else:
-            wanted.update({(name, tool): said for tool, said in tools.items()})
+            tools.update({(name, tool): said for tool, said in sections.get("tools", {}).items()})
+            for section, kind in LISTS.items():
+                if section in sections:
+                    models.update(model_switches.of_list(name, kind, sections[section]))
+    wanted = Wanted(tools, models)
     mistakes += _mistakes(wanted, sites)
     if mistakes:
         raise BadFile(mistakes)
-    for said in wanted.values():
+    for said in tools.values():
         if said.get("groups"):
             said["groups"] = sorted(set(said["groups"]))
     return wanted
 
 
 def switches(site: MCPSite, *, on: Iterable[str] = (), off: Iterable[str] = ()) -> Wanted:
-    """What switches tools of a site on and off. Raises BadFile for unknown names, and for one that is named twice."""
+    """What switches things of a site on and off: tools, models as ``app.model`` and fields as ``app.model.field``.
+
+    Raises BadFile for unknown names, and for one that is named twice.
+    """
     both = sorted(set(on) & set(off))
     if both:
         raise BadFile([f"{name} cannot be both on and off." for name in both])
-    switched = (*((name, True) for name in on), *((name, False) for name in off))
-    wanted: Wanted = {(site.name, name): {"enabled": enabled} for name, enabled in switched}
+    switched = dict.fromkeys(on, True) | dict.fromkeys(off, False)
+    # No name of a tool has a dot.
+    models = {name: is_on for name, is_on in switched.items() if "." in name}
+    tools = {(site.name, name): {"enabled": is_on} for name, is_on in switched.items() if name not in models}
+    wanted = Wanted(tools, model_switches.of_names(site.name, models))
     if mistakes := list(_mistakes(wanted, {site.name: site})):
         raise BadFile(mistakes)
     return wanted
 
 
 def differences(wanted: Wanted, sites: Mapping[str, MCPSite]) -> list[Difference]:
-    """What would be changed, in the order of the names."""
+    """What would be changed, in the order of the names: tools first."""
     found = []
-    for site in (sites[name] for name in dict.fromkeys(site for site, _ in wanted)):
+    for site in (sites[name] for name in dict.fromkeys(site for site, _ in wanted.tools)):
         states = _states(site)
-        for name, said in sorted((name, said) for (of, name), said in wanted.items() if of == site.name):
+        for name, said in sorted((name, said) for (of, name), said in wanted.tools.items() if of == site.name):
             state = states.get(name, {})
             fields = (field for field in FIELDS if field in said and said[field] != state.get(field))
-            found += [Difference(site.name, name, field, state.get(field), said[field]) for field in fields]
-    return found
+            found += [Difference(site.name, "tool", name, field, state.get(field), said[field]) for field in fields]
+    changed = model_switches.changed(wanted.models).items()
+    return found + [Difference(*key, "enabled", before=not is_on, after=is_on) for key, is_on in changed]
 
 
 def write(wanted: Wanted, sites: Mapping[str, MCPSite]) -> list[Difference]:
@@ -118,10 +148,14 @@ def write(wanted: Wanted, sites: Mapping[str, MCPSite]) -> list[Difference]:
         make_tool_rows(using)
         rows: Any = Tool.objects.using(using)
         # Locks the rows on every database, before they are read.
-        rows.filter(name__in={name for _, name in wanted}).update(site=F("site"))
+        rows.filter(name__in={name for _, name in wanted.tools}).update(site=F("site"))
         changes = differences(wanted, sites)
-        for key in dict.fromkeys((one.site, one.name) for one in changes):
-            _write(key, {one.field: one.after for one in changes if (one.site, one.name) == key}, using)
+        of_tools = [one for one in changes if one.kind == "tool"]
+        for key in dict.fromkeys((one.site, one.name) for one in of_tools):
+            _write(key, {one.field: one.after for one in of_tools if (one.site, one.name) == key}, using)
+        for one in changes:
+            if one.kind != "tool":
+                model_switches.switch(one.site, one.kind, one.name, is_on=one.after)
     return changes
 
 
@@ -149,6 +183,12 @@ def _stored(field: str, value: Any) -> Any:
 
 
 # What holds.
+
+
+def _sections(site: MCPSite) -> JSON:
+    off = model_switches.switched_off(site.name)
+    lists = {section: sorted(name for of, name in off if of == kind) for section, kind in LISTS.items()}
+    return {"tools": dict(sorted(_states(site).items())), **lists}
 
 
 def _states(site: MCPSite) -> dict[str, JSON]:
@@ -195,7 +235,26 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> JSON:
     return found
 
 
+def _wrong_sections(site: str, sections: Any) -> Iterator[str]:
+    if not isinstance(sections, dict):
+        yield f"{site} must be an object of {', '.join(SECTIONS)}."
+        return
+    for section, said in sections.items():
+        if section not in SECTIONS:
+            yield f"{site}: {unknown_name('section', section, SECTIONS)}"
+        elif section not in LISTS:
+            if not isinstance(said, dict):
+                yield f"{site} {section} must be an object of tools."
+        elif not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+            yield f"{site} {section} must be a list of names."
+
+
 def _mistakes(wanted: Wanted, sites: Mapping[str, MCPSite]) -> Iterator[str]:
+    yield from _wrong_tools(wanted.tools, sites)
+    yield from model_switches.mistakes(wanted.models, sites)
+
+
+def _wrong_tools(wanted: Mapping[tuple[str, str], JSON], sites: Mapping[str, MCPSite]) -> Iterator[str]:
     groups = set(Group.objects.values_list("name", flat=True))
     states = {name: _states(sites[name]) for name in dict.fromkeys(site for site, _ in wanted)}
     rows = set(Tool.objects.values_list("site", "name"))

@@ -1,4 +1,4 @@
-"""``manage.py mcp_tools``: list the tools, switch them on and off, and keep their switches in a file."""
+"""``manage.py mcp_tools``: list the tools, switch tools, models and fields, and keep the switches in a file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.core.management.base import CommandError
 from mcp_django.access.trail import commanding
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.review import switches
+from mcp_django.console.review.model_switches import LISTS, unexposed
 from mcp_django.console.review.switches import BadFile, Wanted
 from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.management.arguments import find_site
@@ -27,17 +28,20 @@ _STANDARD = Path("-")
 
 class Command(DatabaseCommand):
     help = (
-        "List the tools with what administrators decided about each, switch tools on and off, or keep all that in a "
-        "file. Prompts are not among them."
+        "List the tools with what administrators decided about each, and the models and fields that are off; switch "
+        "them on and off, or keep all that in a file. Prompts are not among them."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--on", nargs="+", metavar="NAME", action="extend", default=[], help="Switch tools on.")
-        parser.add_argument("--off", nargs="+", metavar="NAME", action="extend", default=[], help="Switch tools off.")
+        for switch in ("on", "off"):
+            parser.add_argument(
+                f"--{switch}", nargs="+", metavar="NAME", action="extend", default=[],
+                help=f"Switch {switch} these tools, models (as app.model) and fields (as app.model.field).",
+            )  # fmt: skip
         files = parser.add_mutually_exclusive_group()
         files.add_argument(
-            "--export", type=Path, metavar="FILE", help="Write what holds for each tool to FILE, or with - print it."
+            "--export", type=Path, metavar="FILE", help="Write what is decided to FILE, or with - print it."
         )
         files.add_argument(
             "--import",
@@ -83,7 +87,7 @@ class Command(DatabaseCommand):
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
-        self.stdout.write(f"{path} holds what was decided about each tool.")
+        self.stdout.write(f"{path} holds what was decided about tools, models and fields.")
 
     def _import(self, path: Path, *, check: bool) -> None:
         sites = {site.name: site for site in all_sites()}
@@ -112,10 +116,10 @@ def _sites(name: str | None) -> list[MCPSite]:
 
 
 def _lines(site: MCPSite) -> Iterator[str]:
-    """A heading, and a line for each tool: what is on first."""
-    [states] = switches.read([site])["sites"].values()
+    """A heading, and a line for each tool: what is on first. Then the models and fields that are off."""
+    [decided] = switches.read([site])["sites"].values()
     yield f"Tools of the site {site.name}"
-    for name, state in sorted(states.items(), key=lambda item: (not item[1]["enabled"], item[0])):
+    for name, state in sorted(decided["tools"].items(), key=lambda item: (not item[1]["enabled"], item[0])):
         groups = state["groups"]
         notes = [
             "a saved query" if "query" in state else "",
@@ -126,3 +130,7 @@ def _lines(site: MCPSite) -> Iterator[str]:
         ]
         said = "; ".join(filter(None, notes))
         yield printable(f"{'on ' if state['enabled'] else 'off'}  {name}{f'  ({said})' if said else ''}")
+    off = [(kind, name) for section, kind in LISTS.items() for name in decided[section]]
+    gone = unexposed(site, off) if off else {}
+    for kind, name in off:
+        yield printable(f"off  {name}  (a {kind}{'; not there now' if (kind, name) in gone else ''})")
