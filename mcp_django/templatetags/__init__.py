@@ -1,1 +1,1 @@
-"""Tags for the templates of the console and of pages that extend them. They import console and core."""
+"""Tags for the templates of the console and of pages that extend them. They import console, conf and core."""

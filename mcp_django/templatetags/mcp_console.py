@@ -15,6 +15,7 @@ from django.contrib.admin.sites import site as default_site
 from django.template import Context
 from django.utils.safestring import SafeString
 
+from mcp_django.conf import get_conf
 from mcp_django.core.compat.admin import existing_admin_sites
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ def mcp_pauses(context: Context) -> dict[str, Any]:
 
     request = context["request"]
     return {**pausing.card(_admin_site(request), request), "csrf_token": context.get("csrf_token", "")}
+
+
+@register.inclusion_tag("mcp_django/read_only.html")
+def mcp_read_only() -> dict[str, Any]:
+    """``{% mcp_read_only %}``: says beside what gives rights that READ_ONLY lets no agent change data; else nothing."""
+    return {"is_read_only": get_conf().READ_ONLY}
 
 
 @register.simple_tag

@@ -19,7 +19,7 @@ from mcp_django.console.pages import own_tokens
 from mcp_django.models import AccessToken, Call, UsedNonce
 from mcp_django.models.tokens import NEVER
 from tests.checks.conftest import of
-from tests.console.visiting import client_of, text_of
+from tests.console.visiting import READ_ONLY, client_of, text_of
 from tests.oauth.test_flow import call
 from tests.support.data import Users, make_staff
 from tests.support.forms import Form
@@ -340,6 +340,18 @@ def test_the_form_offers_what_the_setting_names_in_words_and_groups_of_scopes_by
     # What is no scope is not offered.
     assert [*Form(client_of(users.ops).get(URL).content.decode()).boxes] == ["actions", "sales"]
     assert AccessToken.objects.get().scopes == ["sales"]
+
+
+def test_where_no_agent_may_change_data_the_form_says_so_beside_the_scopes(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["read", "actions"]}
+    before = text_of(client_of(users.ops).get(URL).content.decode())
+
+    settings.MCP = {**settings.MCP, "READ_ONLY": True}
+    page = client_of(users.ops).get(URL).content.decode()
+
+    assert "Run 1 action" in before and READ_ONLY not in before
+    assert f"It may {READ_ONLY}" in text_of(page) and "Nothing that you may do at present (actions)" in page
+    assert 'name="scopes" value="actions"' in page
 
 
 def test_the_check_names_a_middleware_without_which_nobody_can_log_in(settings: Any) -> None:

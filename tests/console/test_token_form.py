@@ -27,8 +27,8 @@ from mcp_django.console.credentials.limits_field import LimitsField, LimitsWidge
 from mcp_django.exchange.rates import KINDS, parse_limits
 from mcp_django.models import AccessToken, Tool
 from mcp_django.models.tokens import NEVER
-from tests.console.visiting import client_of, text_of
-from tests.support.data import Users, make_staff
+from tests.console.visiting import READ_ONLY, client_of, text_of
+from tests.support.data import Users, make_staff, switch_on
 
 pytestmark = pytest.mark.django_db
 
@@ -286,6 +286,29 @@ def test_asking_in_words_changes_no_token(users: Users) -> None:
     token.refresh_from_db()
 
     assert "As ops" in said and (token.name, token.scopes) == ("laptop", ["read"])
+
+
+def test_where_no_agent_may_change_data_the_form_offers_its_scopes_and_says_that_they_open_nothing_now(
+    users: Users, settings: Any
+) -> None:
+    switch_on(*site.tools)
+    every = ["read", "actions", "write", "tool:update_record", "model:flights.flight:write"]
+    asked = {"user": users.admin.pk, "scopes": every}
+    client = client_of(users.admin)
+    before = [client.get(f"{URL}add/").content.decode(), words(users.admin, **asked).content.decode()]
+
+    settings.MCP = {**settings.MCP, "READ_ONLY": True}
+    form, said = client.get(f"{URL}add/").content.decode(), words(users.admin, **asked)
+    client.post(f"{URL}add/", new(**asked))
+
+    assert not any(READ_ONLY in text_of(page) for page in before)
+    assert offered(form) == offered(before[0]) and text_of(form).count(READ_ONLY) == 1
+    # A token lives longer than a setting.
+    assert set(AccessToken.objects.get().scopes) == set(every)
+    assert READ_ONLY in text_of(said.content.decode()) and "This can change data." not in said.content.decode()
+    [(_, opened)] = said.context["said"]
+    assert opened.reads and not any(opened.writes.values())
+    assert [name for name, tool in opened.tools.items() if tool.may_change] == []
 
 
 # How much of it.

@@ -16,6 +16,9 @@ from mcp_django.audit.recorder import recorder
 from mcp_django.models import Call, Task
 from tests.support.peers import MODERN
 
+#: What each page says that gives rights, where MCP["READ_ONLY"] is True.
+READ_ONLY = 'At present no agent can change data here, because MCP["READ_ONLY"] is True.'
+
 
 def client_of(user: User, **options: Any) -> Client:
     """The browser of somebody who is logged in."""

@@ -10,6 +10,7 @@ from django.test import override_settings
 
 from mcp_django.models import Grant
 from mcp_django.oauth import documents
+from tests.console.visiting import READ_ONLY
 from tests.oauth.flow import LOCAL_REDIRECT, Person, Program, boxes_in, error_in, params_in
 from tests.oauth.test_attacks import registered
 from tests.oauth.test_flow import Texts
@@ -77,6 +78,17 @@ def test_each_scope_says_how_many_models_and_actions_of_this_user_it_opens_and_w
     found = texts(Person(getattr(users, name)).open(HOSTED.url(scope="read actions")))
 
     assert between("It may", LIMITS, found) == expected
+
+
+def test_where_no_agent_may_change_data_the_page_says_so_beside_what_it_offers(users: Users) -> None:
+    tool, url = "tool:flights_flight_mark_cancelled", HOSTED.url(scope="read tool:flights_flight_mark_cancelled")
+    found = []
+    for read_only in (False, True):
+        with override_settings(MCP={"OAUTH_SCOPES": ["read", "actions", tool], "READ_ONLY": read_only}):
+            found.append(between("It may", LIMITS, texts(Person(users.ops).open(url))))
+
+    assert READ_ONLY not in found[0]
+    assert found[1][0] == READ_ONLY and f"Nothing that you may do at present ({tool})" in found[1]
 
 
 def test_getting_a_silent_code_for_a_server_on_the_own_machine(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
-from mcp_django.conf import get_conf
 from mcp_django.console.admin.base import ButtonsAdmin, PagesAdmin
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import AccessToken, Restriction
@@ -76,8 +75,7 @@ def banner(admin_site: AdminSite, request: HttpRequest) -> dict[str, Any]:
 def card(admin_site: AdminSite, request: HttpRequest) -> dict[str, Any]:
     """What the first page shows: the button for all agents, and the other pauses."""
     shown = banner(admin_site, request)
-    shown |= {"listed": listed(request, shown["url"]), "may_pause_users": may_pause_users(request)}
-    return {**shown, "is_read_only": get_conf().READ_ONLY}
+    return {**shown, "listed": listed(request, shown["url"]), "may_pause_users": may_pause_users(request)}
 
 
 def url_of(admin_site: AdminSite) -> str:
