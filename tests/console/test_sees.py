@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.urls import reverse
 from demo_project.flights.models import Airline, Flight
 from mcp_django import MCPSite, site
 from mcp_django.models import AccessToken, Tool
-from tests.console.visiting import client_of, content_of, lines
+from tests.console.visiting import client_of, content_of, lines, offered, ticked
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 
@@ -35,7 +36,7 @@ def url_of(token: AccessToken) -> str:
     return reverse("admin:mcp_django_accesstoken_sees", args=[token.pk])
 
 
-def sees(viewer: User, **chosen: str) -> str:
+def sees(viewer: User, **chosen: Any) -> str:
     return content_of(client_of(viewer).get(URL, chosen))
 
 
@@ -62,14 +63,39 @@ def test_models_tools_prompts_and_bytes_are_those_of_the_token(users: Users) -> 
 
 def test_a_superuser_chooses_a_user_and_scopes(users: Users) -> None:
     reading = sees(users.admin, user="ops", scopes="read")
-    acting = sees(users.admin, user="ops", scopes="read,actions")
+    acting = sees(users.admin, user="ops", scopes=["read", "actions"])
 
     assert "The user ops with the scopes read on" in reading
-    assert "flights_flight_mark_cancelled" not in reading and "flights_flight_mark_cancelled" in acting
+    listed = "flights_flight_mark_cancelled action of"
+    assert listed not in reading and listed in acting
+
+
+def test_scopes_are_boxes_as_in_the_form_of_a_token_and_those_that_are_looked_at_are_ticked(users: Users) -> None:
+    client, chosen = client_of(users.admin), ["actions", "model:flights.flight:write", "tool:find_records"]
+
+    first = client.get(URL).content.decode()
+    pages = [client.get(URL, {"user": "ops", "scopes": chosen, "why": why}).content.decode() for why in ("", "x" * 501)]
+    form = client.get("/admin/mcp_django/accesstoken/add/").content.decode()
+
+    assert offered(first) == offered(form) and ticked(first) == {"read"}
+    assert [ticked(page) for page in pages] == [set(chosen)] * 2
+    assert re.search(r'<fieldset[^>]*aria-describedby="id_scopes_helptext">\s*<legend>Scopes:</legend>', first)
+    assert 'name="scopes"' not in client.get(url_of(token_of(users.ops))).content.decode()
+
+
+def test_the_link_of_a_model_keeps_what_is_chosen(users: Users, flights: list[Flight]) -> None:
+    chosen = {"user": "admin", "scopes": ["model:flights.flight:read", "tool:find_records"], "why": "auth.user"}
+    page = client_of(users.admin).get(URL, chosen).content.decode()
+
+    [link] = re.findall(r'<a href="(\?[^"]*)">flights.flight</a>', page)
+    shown = client_of(users.admin).get(URL + html.unescape(link))
+
+    assert ticked(shown.content.decode()) == set(chosen["scopes"])
+    assert "flights.flight Rows:" in content_of(shown) and "why=" not in link
 
 
 def test_what_is_chosen_wrongly_is_said(users: Users) -> None:
-    wrong = [{"user": "nobody"}, {"scopes": "everything"}, {"scopes": "x" * 3_000}, {"why": "x" * 501}]
+    wrong = [{"user": "nobody"}, {"scopes": "everything"}, {"scopes": ["read", "\0"]}, {"why": "x" * 501}]
     pages = [client_of(users.admin).get(URL, chosen).content.decode() for chosen in wrong]
 
     assert all('class="errorlist"' in page for page in pages)
@@ -92,7 +118,7 @@ def test_of_several_sites_one_is_chosen(users: Users, monkeypatch: pytest.Monkey
     first, chosen = sees(users.admin), sees(users.admin, site="second")
     unknown = client_of(users.admin).get(URL, {"site": "third"}).content.decode()
 
-    assert "on the site mcp" in first and "flights.flight" in first
+    assert "on the site mcp" in first and " 0 Models" not in first
     assert "on the site second" in chosen and "0 Models" in chosen
     assert 'class="errorlist"' in unknown and "mcp-models" not in unknown
 
@@ -129,6 +155,22 @@ def test_staff_read_nothing_of_what_is_left_out(users: Users, clerk: User) -> No
     assert "Not exposed to agents" in sees(users.admin) and "auth.group" in sees(users.admin, user="viewer")
 
     assert "Not exposed to agents" not in sees(clerk) and "flights.plane" not in sees(clerk)
+
+
+def test_staff_are_offered_the_scopes_that_they_may_know_of_and_cannot_tell_the_others_from_none(
+    users: Users, clerk: User
+) -> None:
+    client = client_of(clerk)
+    asked = {one: client.get(URL, {"scopes": ["read", one]}) for one in (
+        "model:auth.user:read", "model:no.model:read", "tool:flights_flight_mark_cancelled", "tool:none", "no-such",
+    )}  # fmt: skip
+
+    boxes = offered(client.get(URL).content.decode())
+
+    assert {"read", "actions", "write", "model:flights.flight:read", "tool:find_records"} <= boxes
+    assert not {one for one in boxes if "auth." in one or "cancelled" in one or "airport" in one}
+    said = {content_of(page).replace(one, "") for one, page in asked.items()}
+    assert len(said) == 1 and "Select a valid choice." in said.pop()
 
 
 # Rows.
@@ -195,7 +237,7 @@ def test_rows_are_not_shown_past_a_query_tool_that_is_off(users: Users, flights:
 def test_each_no_is_explained_and_linked_to_where_it_is_changed(users: Users) -> None:
     row, _ = Tool.objects.update_or_create(site="mcp", name="delay_statistics", defaults={"enabled": False})
 
-    response = client_of(users.admin).get(URL, {"user": "ops", "scopes": "tool:x", "why": "delay_statistics"})
+    response = client_of(users.admin).get(URL, {"user": "ops", "scopes": "tool:get_record", "why": "delay_statistics"})
 
     text = content_of(response)
     assert "Do the scopes allow it? no The scope tool:delay_statistics or read is missing." in text
@@ -240,10 +282,11 @@ def test_staff_cannot_tell_a_hidden_field_from_one_that_does_not_exist(
     shown = ["number", "carrier"]
     declared.model(Flight, fields=shown)
     fields = [field.name for field in Flight._meta.get_fields() if field.name not in (*shown, "id")]
-    for scopes in ("read", "model:flights.flight:read", "model:flights.airline:read", "actions"):
-        told = {sees(clerk, scopes=scopes, why=f"flights.flight.{name}").count("There is no such") for name in fields}
-        assert told == {1}, scopes
-        assert "There is no such" in sees(clerk, scopes=scopes, why="flights.flight.nothing")
+    for scope in ("read", "model:flights.flight:read", "model:flights.airline:read", "actions"):
+        url = url_of(token_of(clerk, scope))
+        for name in [*fields, "nothing"]:
+            text = content_of(client_of(clerk).get(url, {"why": f"flights.flight.{name}"}))
+            assert text.count("There is no such") == 1, (scope, name)
     # Whoever may know of everything is told why.
     assert "There is no such" not in sees(users.admin, user="clerk", why=f"flights.flight.{fields[0]}")
 

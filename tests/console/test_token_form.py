@@ -27,7 +27,7 @@ from mcp_django.console.credentials.limits_field import LimitsField, LimitsWidge
 from mcp_django.exchange.rates import KINDS, parse_limits
 from mcp_django.models import AccessToken, Tool
 from mcp_django.models.tokens import NEVER
-from tests.console.visiting import READ_ONLY, client_of, text_of
+from tests.console.visiting import READ_ONLY, client_of, offered, text_of, ticked
 from tests.support.data import Users, make_staff, switch_on
 
 pytestmark = pytest.mark.django_db
@@ -48,15 +48,6 @@ def change(token: AccessToken, **posted: Any) -> dict[str, Any]:
 
 def form_of(response: Any) -> Any:
     return response.context["adminform"].form
-
-
-def offered(page: str) -> set[str]:
-    """The scopes that a page has boxes for."""
-    return set(re.findall(r'type="checkbox" name="scopes" value="([^"]+)"', page))
-
-
-def ticked(page: str) -> set[str]:
-    return set(re.findall(r'name="scopes" value="([^"]+)"(?: aria-label="[^"]+")? checked', page))
 
 
 # Its user.

@@ -32,6 +32,15 @@ def text_of(part: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", part)).split())
 
 
+def offered(page: str) -> set[str]:
+    """The scopes that a page has boxes for."""
+    return set(re.findall(r'type="checkbox" name="scopes" value="([^"]+)"', page))
+
+
+def ticked(page: str) -> set[str]:
+    return set(re.findall(r'name="scopes" value="([^"]+)"(?: aria-label="[^"]+")? checked', page))
+
+
 def content_of(response: Any) -> str:
     """What a page of ours says, without what is around it."""
     assert response.status_code == 200

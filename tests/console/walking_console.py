@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -97,7 +98,8 @@ def tokens(walk: Walk) -> None:
     for page in ("history/", "change/", "sees/"):
         walk.open(admin_user, f"{own}{page}")
     for scopes, why in QUESTIONS:
-        walk.open(admin_user, f"{TOKENS}sees/?user=viewer&scopes={scopes}&why={why}")
+        asked = urlencode({"user": "viewer", "scopes": scopes.split(","), "why": why}, doseq=True)
+        walk.open(admin_user, f"{TOKENS}sees/?{asked}")
     for name in ("ops", "nobody", "no such user"):
         walk.open(admin_user, f"{TOKENS}sees/?user={name}&scopes=read&why={FLIGHT}")
     walk.open(admin_user, f"{TOKENS}sees/?user=admin&scopes=read&model=flights.flight")

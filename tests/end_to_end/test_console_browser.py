@@ -38,7 +38,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "revoke": ("/admin/mcp_django/accesstoken/1/revoke/", ""),
     "pause": ("/admin/mcp_django/restriction/pause/", ""),
     "pause a token": ("/admin/mcp_django/accesstoken/1/pause/", ""),
-    "sees": ("/admin/mcp_django/accesstoken/sees/?user=ops&scopes=read,actions&why=auth.user", ""),
+    "sees": ("/admin/mcp_django/accesstoken/sees/?user=ops&scopes=read&scopes=actions&why=auth.user", ""),
     "activity": ("/admin/mcp_django/call/", ""),
     "live": ("/admin/mcp_django/call/live/", ""),
     "totals": ("/admin/mcp_django/call/totals/?period=week", ""),

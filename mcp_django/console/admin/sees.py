@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import MCPSite, all_sites
 from mcp_django.console.admin import trying
-from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.links import object_link
+from mcp_django.console.admin.rights_admin import RightsAdmin
 from mcp_django.console.calls import Answer
+from mcp_django.console.credentials.scope_choices import ScopeChoices
+from mcp_django.console.credentials.scope_field import ScopeField
 from mcp_django.console.review import inventory, reasons
 from mcp_django.console.review.checklist import Kind, Place, Step
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.db.bounds import bounded
 from mcp_django.core.running.in_request import as_in_a_call
-from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source, in_force
 from mcp_django.exchange.requests import from_view
+from mcp_django.exchange.scopes import READ, expand, known
 from mcp_django.models import AccessToken, Prompt, Tool
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.types import JSON
@@ -65,25 +67,28 @@ class SeesForm(forms.Form):
 
     site = forms.ChoiceField(label=_("Site"), required=False)
     user = forms.CharField(label=_("User"), required=False, max_length=254)
-    scopes = forms.CharField(
-        label=_("Scopes"), required=False, max_length=2_000, help_text=_("Separated by commas. Empty: read.")
-    )
+    scopes = ScopeField(label=_("Scopes"), required=False, help_text=_("Where none is chosen: read."))
     why = forms.CharField(
         label=_("Why not?"), required=False, max_length=reasons.MAX_NAME,
         help_text=_("A model as app.model, a field as app.model.field, a row as db://app/model/pk, a way to write as "
                     "app.model:update, a resource by its URI, a tool or a prompt."),
     )  # fmt: skip
 
-    def __init__(self, data: Any, viewer: Any, token: AccessToken | None) -> None:
-        super().__init__(data)
+    def __init__(self, data: QueryDict, viewer: Any, offered: ScopeChoices | None = None) -> None:
+        """Offer these scopes, and to superusers every user; without them, as for a token, neither is chosen."""
+        chosen = data.copy()
+        chosen.setdefault("scopes", READ)
+        super().__init__(chosen)
         self._viewer = viewer
         names = [site.name for site in all_sites()]
         self.fields["site"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
         if len(names) < 2:
             del self.fields["site"]
-        if token is not None:
+        if offered is None:
             del self.fields["user"], self.fields["scopes"]
-        elif not viewer.is_superuser:
+            return
+        cast("ScopeField", self.fields["scopes"]).offer(offered)
+        if not viewer.is_superuser:
             del self.fields["user"]
 
     def clean_user(self) -> Any:
@@ -93,12 +98,6 @@ class SeesForm(forms.Form):
         if name and found is None:
             raise ValidationError(_("There is no active user with this username."))
         return found or self._viewer
-
-    def clean_scopes(self) -> list[str]:
-        try:
-            return scopes.parse(self.cleaned_data["scopes"].split(",")) or [scopes.READ]
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
 
     @property
     def chosen_site(self) -> MCPSite:
@@ -112,7 +111,7 @@ def _kind(tool: JSON) -> Any:
     return format_lazy(_("action of {label}"), label=label) if label else _KINDS[kind]
 
 
-class SeesAdmin(ActingAdmin):
+class SeesAdmin(RightsAdmin):
     """Shows what tokens see. Users who are not superusers see this only for their own tokens and for themselves."""
 
     def get_urls(self) -> list[Any]:
@@ -132,12 +131,8 @@ class SeesAdmin(ActingAdmin):
             raise Http404
         if not self.has_view_permission(request, token):
             raise PermissionDenied
-        form = SeesForm(request.GET, request.user, token)
-        return self._sees(
-            request,
-            form,
-            Subject(token.user, sorted(scopes.known({*token.scopes, *in_force(token.lent.items())})), token),
-        )
+        held = sorted(known({*token.scopes, *in_force(token.lent.items())}))
+        return self._sees(request, SeesForm(request.GET, request.user), Subject(token.user, held, token))
 
     def user_sees_view(self, request: HttpRequest) -> HttpResponse:
         """What a user sees with some scopes."""
@@ -148,7 +143,7 @@ class SeesAdmin(ActingAdmin):
         ):
             # The answer does not say whether there is such a user.
             raise PermissionDenied
-        form = SeesForm(request.GET, request.user, None)
+        form = SeesForm(request.GET, request.user, self.offered(request))
         if not form.is_valid():
             return self._page(request, form, None)
         given = form.cleaned_data
@@ -175,11 +170,10 @@ class SeesAdmin(ActingAdmin):
         )  # fmt: skip
 
     def _page(self, request: HttpRequest, form: SeesForm, subject: Subject | None, **context: Any) -> HttpResponse:
-        chosen = {name: request.GET[name] for name in ("site", "user", "scopes") if request.GET.get(name)}
         token, user = (None, None) if subject is None else (subject.token, subject.user)
         return self.page(
-            request, "accesstoken/sees", title=_("What an agent sees"), form=form, subject=subject, chosen=chosen,
-            object=token, about=None if user is None or token is not None else user.get_username(), **context,
+            request, "accesstoken/sees", title=_("What an agent sees"), form=form, subject=subject, object=token,
+            about=None if user is None or token is not None else user.get_username(), **context,
         )  # fmt: skip
 
     # Rows.
@@ -240,7 +234,7 @@ def _may_sample(request: HttpRequest, subject: Subject) -> bool:
 
 def _count(request: HttpRequest, site: MCPSite, subject: Subject, label: str) -> Any:
     """How many rows the subject sees; None where that cannot be found out soon."""
-    principal = Principal(subject.user, scopes.expand(subject.scopes), source=Source.COMMAND)
+    principal = Principal(subject.user, expand(subject.scopes), source=Source.COMMAND)
     mcp_request = from_view(request).for_principal(principal)
     with site.in_context(mcp_request):
         model = Rights.of(site, mcp_request).of_label(label)
