@@ -111,8 +111,8 @@ class Conf:
     INSTRUCTIONS: str = ""
     #: The base of `request.build_absolute_uri()` where no request came in: on stdio, and in checks before a push.
     BASE_URL: str = "http://localhost"
-    #: Worker threads of an ASGI process, beside one for the server's own work while all are taken. 0: handlers run in
-    #: Django's one thread-sensitive thread, for tests.
+    #: Worker threads of an ASGI process, beside one for the server's own work while all are taken. 0: requests are
+    #: answered in Django's one thread-sensitive thread, for tests.
     THREADS: int = 8
 
     # Push.

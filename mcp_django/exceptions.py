@@ -111,7 +111,7 @@ class MCPError(Exception):
 class MissingCapability(MCPError):
     """The client did not declare a capability that the request needs.
 
-    ``request.mcp.elicit``, ``elicit_url``, ``sample``, ``list_roots`` and ``ask`` raise it. A handler that can do
+    ``request.mcp.elicit``, ``elicit_url``, ``sample``, ``list_roots`` and ``ask`` raise it. A function that can do
     without an answer catches it; else the client learns what it lacks. ``required`` is an object of ClientCapabilities,
     such as ``{"elicitation": {}}``.
     """
