@@ -80,8 +80,9 @@ def _proposed(served: Served, token: str, tool: str, **arguments: Any) -> str:
 
     confirm = re.search(r'"?confirm"?:\s*"([^"]+)"', call())
     assert confirm is not None
-    change = re.search(r"mcp-change://(\w+)", call(confirm=confirm[1]))
-    assert change is not None
+    told = call(confirm=confirm[1])
+    change = re.search(r"mcp-change://(\w+)", told)
+    assert change is not None, told
     return change[1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -37,9 +38,7 @@ def waiting(demo_project: Project, served: Served) -> Mapping[str, str]:
     demo_project.run(_SETUP)
     token = served.token("ops", "read", "actions", "write")
     propose = partial(_proposed, served, token)
-    found = served.ask(token, "tools/call", {"name": "find_records", "arguments": {"model": FLIGHT, "limit": 12}})
-    keys = re.findall(r'\[\s*"?(\d+)"?,', found.json()["result"]["content"][0]["text"])
-    keys = keys or [str(row["id"]) for row in found.json()["result"]["structuredContent"]["rows"]]
+    keys = flights_of(served, token)
     served.ask(token, "tools/call", {"name": "no_such_tool", "arguments": {}})
     return {
         "mine": propose("update_record", model=FLIGHT, id=keys[0], reason="The tower has called.",
@@ -48,6 +47,12 @@ def waiting(demo_project: Project, served: Served) -> Mapping[str, str]:
         "rejected": _rejected(propose("update_record", model=FLIGHT, id=keys[1], values={"notes": "No"}), demo_project),
         "others": propose("update_records", model=FLIGHT, ids=keys[2:12], values={"departure_delay": 7}),
     }  # fmt: skip
+
+
+def flights_of(served: Served, token: str) -> list[str]:
+    """The keys of some flights that the user of a token sees."""
+    found = served.ask(token, "tools/call", {"name": "find_records", "arguments": {"model": FLIGHT, "limit": 12}})
+    return [str(row[0]) for row in json.loads(found.json()["result"]["content"][0]["text"])["rows"]]
 
 
 def _rejected(key: str, demo_project: Project) -> str:
