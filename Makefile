@@ -53,7 +53,7 @@ projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects
 
 browser: $(VENV)/test.stamp
-	$(BIN)/pytest tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_own_browser.py tests/end_to_end/test_token_form_browser.py tests/end_to_end/test_unfold.py
+	$(BIN)/pytest tests/end_to_end/test_*browser.py tests/end_to_end/test_unfold.py tests/end_to_end/stories
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python -m tests.documentation

@@ -12,8 +12,8 @@ from mcp_django.console.admin.later import imported
 if TYPE_CHECKING:
     from mcp_django.console.admin.activity import CallAdmin
     from mcp_django.console.admin.changes import ChangeAdmin
-    from mcp_django.console.admin.models import RestrictionAdmin
     from mcp_django.console.admin.prompts import PromptAdmin
+    from mcp_django.console.admin.restrictions import RestrictionAdmin
     from mcp_django.console.admin.token_templates import TokenTemplateAdmin
     from mcp_django.console.admin.tokens import AccessTokenAdmin
     from mcp_django.console.admin.tools import ToolAdmin

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 #: The app by which clients log in.
 OAUTH_APP = "mcp_django.oauth"
+#: What a project adds to its URLconf.
+URL_LINE = 'path("", include("mcp_django.urls"))'
 
 #: The values of AUDIT.
 AUDITS = ("off", "on", "strict")

@@ -107,7 +107,7 @@ def among(found: Collection[T]) -> list[tuple[T, Paused]]:
 
 def stored() -> Mapping[str, Pauses]:
     """The pauses by the name of their site, read with one statement; those of an empty name hold on each."""
-    rows = Restriction.objects.exclude(kind__in=(_Kind.MODEL, _Kind.FIELD)).order_by()
+    rows = Restriction.objects.pauses().order_by()
     found: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     for site, kind, name, reason in rows.values_list("site", "kind", "name", "reason"):
         found[site][kind, name] = reason

@@ -9,9 +9,8 @@ from django.urls import Resolver404, resolve
 
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.writes.pages import below_prefix
+from mcp_django.conf import URL_LINE
 from mcp_django.oauth.paths import endpoints
-
-LINE = 'path("", include("mcp_django.urls"))'
 
 
 def check_endpoints(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
@@ -19,7 +18,7 @@ def check_endpoints(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
     if not any(site.is_served for site in sites):
         yield Warning(
             "The URLconf has no endpoint, so no client gets an answer over HTTP or WebSocket.",
-            hint=f"Add {LINE} to it. If agents use stdio or gRPC alone, add 'mcp_django.W033' to "
+            hint=f"Add {URL_LINE} to it. If agents use stdio or gRPC alone, add 'mcp_django.W033' to "
             "SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W033",
         )
@@ -32,6 +31,6 @@ def check_endpoints(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
             yield Warning(
                 f"Requests to the endpoint {path} come to the view {found.view_name}: its pattern {found.route!r} "
                 "stands before the endpoint and takes its path too.",
-                hint=f"Move {LINE} before that pattern.",
+                hint=f"Move {URL_LINE} before that pattern.",
                 id="mcp_django.W034",
             )

@@ -6,6 +6,12 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 
+class RestrictionQuerySet(models.QuerySet["Restriction"]):
+    def pauses(self) -> RestrictionQuerySet:
+        """Those that stop callers, and hide nothing."""
+        return self.exclude(kind__in=(Restriction.Kind.MODEL, Restriction.Kind.FIELD))
+
+
 class Restriction(models.Model):
     """One thing that agents do not get while this row exists. Deleting the row opens it again as far as code does."""
 
@@ -30,6 +36,8 @@ class Restriction(models.Model):
     #: The name of the person who decided it.
     by = models.CharField(_("by"), max_length=150, blank=True)
     at = models.DateTimeField(_("since"), auto_now_add=True)
+
+    objects = RestrictionQuerySet.as_manager()
 
     class Meta:
         # People manage the rows on the page of the models, where nobody adds or deletes one by itself.

@@ -29,6 +29,8 @@ from mcp_django.models.validators import default_scopes, validate_addresses, val
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
 _LAST_CHARS = 4
+#: A token that ends within this time should be replaced: lists say so, and its user is written to.
+SOON = timedelta(days=7)
 
 #: Sent when a token of a grant was used for the first time, with the argument ``token``.
 first_used = Signal()

@@ -19,13 +19,14 @@ from mcp_django.access.permissions import page_for_tokens
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken
+from mcp_django.models.tokens import SOON
 from mcp_django.protocol.names import printable
 from mcp_django.server import mails
 
 logger = logging.getLogger("mcp_django")
 
-#: How long before its end a token is written about: at most so long, and at most this part of its life.
-SOON, _SHARE = timedelta(days=7), 4
+#: A token is written about SOON before its end, and not before this last part of its life.
+_SHARE = 4
 #: A token that was not used for so long is not missed.
 _USED = timedelta(days=30)
 #: Tokens about which one run writes.

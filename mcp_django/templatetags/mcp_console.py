@@ -52,9 +52,9 @@ def mcp_links(links: Sequence[tuple[str, Any]], place: str = "form") -> SafeStri
 
     Those of a list are "beside" its name in django-unfold. What a page has elsewhere is empty.
     """
-    from mcp_django.console.admin import at_home
+    from mcp_django.console.admin import unfold
 
-    return at_home.links(links, place)
+    return unfold.links(links, place)
 
 
 @register.inclusion_tag("admin/mcp_django/pause_banner.html", takes_context=True)

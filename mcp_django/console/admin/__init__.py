@@ -16,7 +16,7 @@ MODEL_ADMINS: dict[type[Model], type[ModelAdmin[Any]]] = {
     Call: later("mcp_django.console.admin.activity.CallAdmin"),
     Change: later("mcp_django.console.admin.changes.ChangeAdmin"),
     Prompt: later("mcp_django.console.admin.prompts.PromptAdmin"),
-    Restriction: later("mcp_django.console.admin.models.RestrictionAdmin"),
+    Restriction: later("mcp_django.console.admin.restrictions.RestrictionAdmin"),
     TokenTemplate: later("mcp_django.console.admin.token_templates.TokenTemplateAdmin"),
     Tool: later("mcp_django.console.admin.tools.ToolAdmin"),
 }

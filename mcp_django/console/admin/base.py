@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
-from mcp_django.console.admin import app_list, at_home, documentation
+from mcp_django.console.admin import app_list, documentation, unfold
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.web_pages import not_atomic
 from mcp_django.protocol.names import printable
@@ -24,7 +24,7 @@ from mcp_django.protocol.names import printable
 if TYPE_CHECKING:
     AdminBase = admin.ModelAdmin[Any]
 else:
-    AdminBase = at_home.model_admin()
+    AdminBase = unfold.model_admin()
 
 
 class PagesAdmin(AdminBase):
@@ -80,7 +80,7 @@ class PagesAdmin(AdminBase):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
-        at_home.dress(form)
+        unfold.dress(form)
         return form
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

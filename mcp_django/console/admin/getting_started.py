@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.bridge.sites import all_sites
-from mcp_django.conf import OAUTH_APP
+from mcp_django.conf import OAUTH_APP, URL_LINE
 from mcp_django.console.admin import examples
 from mcp_django.console.admin.overrides import tool_of
 from mcp_django.models import AccessToken, Call, Tool
@@ -73,7 +73,7 @@ class GettingStarted:
     def _endpoint(self) -> Step:
         url = self._endpoint_url
         text = _("Clients connect to this URL:") if url else _("Add this line to the URLs of the project:")
-        return Step(_("Serve the endpoint"), text, url, bool(url), url or "path('', include('mcp_django.urls'))")
+        return Step(_("Serve the endpoint"), text, url, bool(url), url or URL_LINE)
 
     def _token(self) -> Step:
         text = (

@@ -20,10 +20,10 @@ from mcp_django.console.admin.call_chart import Chart
 from mcp_django.console.admin.getting_started import GettingStarted
 from mcp_django.console.admin.overrides import tool_of
 from mcp_django.console.admin.seen_calls import key_of, seen_calls
-from mcp_django.console.admin.token_status import SOON
 from mcp_django.console.changes import waiting
 from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.models import AccessToken, Call, Change, DueRun, Task, Tool
+from mcp_django.models.tokens import SOON
 
 _LISTED = 10
 

@@ -103,7 +103,7 @@ def _pauses(request: HttpRequest) -> list[Restriction]:
     """The pauses that hold, that of all agents first. Each page asks, and the first one twice."""
     known: list[Restriction] | None = request.__dict__.get("_mcp_pauses")
     if known is None:
-        rows = Restriction.objects.exclude(kind__in=(Kind.MODEL, Kind.FIELD)).order_by("kind", "-at", "-pk")
+        rows = Restriction.objects.pauses().order_by("kind", "-at", "-pk")
         # "all" comes before the other kinds.
         known = request.__dict__["_mcp_pauses"] = list(rows[:_READ])
     return known

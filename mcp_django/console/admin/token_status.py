@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
@@ -13,9 +13,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.models import AccessToken
-
-#: A token that ends within this time should be rolled.
-SOON = timedelta(days=7)
+from mcp_django.models.tokens import SOON
 
 
 @dataclass(frozen=True)

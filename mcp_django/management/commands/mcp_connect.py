@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.sites import MCPSite
-from mcp_django.conf import OAUTH_APP, Conf, get_conf
+from mcp_django.conf import OAUTH_APP, URL_LINE, Conf, get_conf
 from mcp_django.console.pages.connecting import TOKEN_VARIABLE, ClientSetup, client_setups
 from mcp_django.console.pages.project_name import server_name
 from mcp_django.management.arguments import find_site
@@ -62,7 +62,7 @@ def _endpoint(site: MCPSite) -> str:
     try:
         path = reverse("mcp_django:endpoint", current_app=site.name)
     except NoReverseMatch:
-        raise CommandError('The URLconf has no endpoint: add path("", include("mcp_django.urls")).') from None
+        raise CommandError(f"The URLconf has no endpoint: add {URL_LINE} to it.") from None
     parts = urlsplit(base)
     return f"{parts.scheme}://{parts.netloc}{path}"
 

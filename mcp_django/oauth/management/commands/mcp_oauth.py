@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.test import Client
 
-from mcp_django.conf import get_conf
+from mcp_django.conf import URL_LINE, get_conf
 from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.models import Call
 from mcp_django.oauth import paths
@@ -141,7 +141,7 @@ class Command(DatabaseCommand):
 def _own_endpoints() -> list[str]:
     found = paths.endpoints()
     if not found:
-        raise CommandError('The URLconf has no endpoint: add path("", include("mcp_django.urls")) to it.')
+        raise CommandError(f"The URLconf has no endpoint: add {URL_LINE} to it.")
     hosts = [host.removeprefix(".") for host in settings.ALLOWED_HOSTS if host != "*"] or ["localhost"]
     return [(get_conf().OAUTH_ORIGIN or f"https://{hosts[0]}") + path for path in found]
 
