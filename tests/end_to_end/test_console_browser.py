@@ -106,7 +106,7 @@ def show(page: Page, name: str) -> None:
     if name == "credential":
         page.locator("#result_list tbody a").first.click()
         page.get_by_role("link", name="What it did before and after this").click()
-        page.get_by_role("heading", name="What").first.wait_for()
+        page.wait_for_url("**/credential/")
     if name == "own token":
         page.get_by_label("Name:").fill("laptop")
         page.get_by_role("button", name="Make the token").click()
