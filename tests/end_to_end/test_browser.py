@@ -222,5 +222,5 @@ def test_what_an_agent_did_is_found_in_the_activity_of_its_token(admin_page: Pag
     of_token.get_by_role("link").first.click()
     admin_page.get_by_role("link", name="Watched").click()
 
-    assert found == [["no_such_tool", "refused: TOOL_NOT_FOUND"]]
+    assert found == [["no_such_tool", "refused TOOL_NOT_FOUND"]]
     assert admin_page.get_by_label("Name:").input_value() == "Watched"

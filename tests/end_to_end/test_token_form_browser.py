@@ -90,7 +90,7 @@ def test_a_token_is_made_by_keyboard(browser: Browser, served: Served, theme: st
         page.wait_for_url("**/add/?template=one-tool")
 
         choose_user(page, "ops")
-        page.get_by_label("Name:").fill("by keyboard")
+        page.locator("#id_name").fill("by keyboard")
         tools, find = page.locator("#id_scopes_tools li"), page.get_by_label("Find a tool")
         find.press_sequentially("RECORDS find")
         find.press("Enter")

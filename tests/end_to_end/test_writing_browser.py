@@ -87,7 +87,7 @@ def test_a_rejected_change_tells_the_agent_why(agent: Agent, page: Page) -> None
 
     page.goto(waiting["url"])
     log_in(page, "ops")
-    page.get_by_label("Why not").fill("It still snows.")
+    page.get_by_label("Reason for rejecting (the agent reads it)").fill("It still snows.")
     page.get_by_role("button", name="Reject").click()
     expect(page.get_by_text("The change was rejected.")).to_be_visible()
 

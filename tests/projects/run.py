@@ -77,7 +77,10 @@ def _run(name: str, *, write: bool) -> int:
     from tests.projects.rows import Factory
 
     sites = [site for site in sorted(all_sites(), key=lambda site: site.name) if len(site.admin_sites) == 1]
-    factory = Factory({"mcp_django.change": _change, **import_module(f"tests.projects.{name}.makers").MAKERS})
+    for site in sites:
+        _register_people(site)
+    ours = {"mcp_django.change": _change, "mcp_django.tokentemplate": _template}
+    factory = Factory({**ours, **import_module(f"tests.projects.{name}.makers").MAKERS})
     shown = list(_differences(name, sites, factory))
     wrong = [f"LEAK: {one}" for one in shown if is_leak(one)]
     wrong += _unknown(f"{name}.differences.txt", [one for one in shown if not is_leak(one)], write=write)
@@ -96,6 +99,17 @@ def _run(name: str, *, write: bool) -> int:
     print("\n".join(wrong))
     _say(name, f"{len(shown) + len(deeds) + len(forms)} differences, {len(wrong)} that are wrong: see {name}.*.txt")
     return 1 if wrong else 0
+
+
+def _register_people(site: MCPSite) -> None:
+    """Expose the users, groups and permissions that the admin of the site has, which only code does."""
+    from django.db.models import Model
+
+    from mcp_django.bridge.declared.secrets import is_about_rights
+
+    # A package may register what only looks like a model.
+    models = [model for admin_site in site.admin_sites for model in admin_site._registry if issubclass(model, Model)]
+    site.register([model for model in models if is_about_rights(model) and not site.is_registered(model)])
 
 
 def _unknown(file: str, found: list[str], *, write: bool) -> list[str]:
@@ -194,6 +208,11 @@ def _change(factory: Factory, model: Any) -> Any:
     """A change by an agent: some of its texts are read as JSON, and as the name of a model."""
     texts = {"model": "auth.group", "keys": "[]", "arguments": "{}", "result": "{}"}
     return model.objects.create(**{**factory.values(model), **texts})
+
+
+def _template(factory: Factory, model: Any) -> Any:
+    """A template of tokens, whose limits are an object."""
+    return model.objects.create(**{**factory.values(model), "scopes": ["read"], "limits": {}})
 
 
 def _people(site: MCPSite) -> Mapping[str, Any]:
