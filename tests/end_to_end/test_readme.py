@@ -327,7 +327,9 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Project:
     replace(settings, "MIDDLEWARE = [\n", "MIDDLEWARE = [\n    'shop.middleware.tenants',\n")
     urls = project.folder / "project/urls.py"
     replace(urls, 'path("", include("mcp_django.urls"))', 'path("", site.urls)')
-    exposed = "from django.contrib.auth.models import Group\nfrom shop.tenant_site import site\n\nsite.register(Group)\n"
+    exposed = (
+        "from django.contrib.auth.models import Group\nfrom shop.tenant_site import site\n\nsite.register(Group)\n"
+    )
     replace(urls, "\nurlpatterns = [", f"\n{exposed}\nurlpatterns = [")
     asgi = project.folder / "project/asgi.py"
     replace(asgi, "import mcp_django\n", "import mcp_django\nfrom django.core.asgi import get_asgi_application\n")
