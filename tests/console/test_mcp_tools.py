@@ -213,7 +213,7 @@ def test_what_was_decided_is_restored_from_a_file_whole(tmp_path: Path) -> None:
     run("--export", file)
     assert file.read_text() == written == run("--export", "-")
     [(name, sections)] = json.loads(written)["sites"].items()
-    assert (name, list(sections)) == ("mcp", ["tools", "models_off", "fields_off"])
+    assert (name, list(sections)) == ("mcp", ["tools", "models", "fields"])
     assert list(sections["tools"]) == sorted(sections["tools"])
 
 
@@ -264,27 +264,30 @@ _GONE = ("mcp", "model", "flights.gone"), ("mcp", "field", f"{FLIGHT}.gone")
 _PAUSE = ("", "app", FLIGHT)
 _OTHER = ("other", "model", FLIGHT)
 #: What is off before, what a file says of the site, what is switched on and off, and what is off then.
-LISTS: list[tuple[set[Any], dict[str, Any], dict[str, bool], set[Any]]] = [
-    (set(), {"models_off": [FLIGHT], "fields_off": [TAILNUM]}, {FLIGHT: False, TAILNUM: False}, {_MODEL, _FIELD}),
+SWITCHES: list[tuple[set[Any], dict[str, Any], dict[str, bool], set[Any]]] = [
+    (set(), {"models": {FLIGHT: False}, "fields": {TAILNUM: False}}, {FLIGHT: False, TAILNUM: False},
+     {_MODEL, _FIELD}),
     ({_MODEL, _FIELD}, {}, {}, {_MODEL, _FIELD}),
-    ({_MODEL, _FIELD}, {"models_off": [FLIGHT]}, {}, {_MODEL, _FIELD}),
-    ({_MODEL, _FIELD, _OTHER}, {"models_off": []}, {FLIGHT: True}, {_FIELD, _OTHER}),
-    ({_MODEL, _FIELD}, {"fields_off": []}, {TAILNUM: True}, {_MODEL}),
-    ({_MODEL}, {"models_off": ["flights.airport"]}, {"flights.airport": False, FLIGHT: True},
-     {("mcp", "model", "flights.airport")}),
-    ({*_GONE}, {"models_off": ["flights.gone"], "fields_off": [f"{FLIGHT}.gone"]}, {}, {*_GONE}),
-    ({*_GONE}, {"models_off": [], "fields_off": []}, {f"{FLIGHT}.gone": True, "flights.gone": True}, set()),
-    ({_PAUSE, _OTHER}, {"models_off": [], "fields_off": []}, {}, {_PAUSE, _OTHER}),
+    ({_MODEL, _FIELD}, {"models": {FLIGHT: False}}, {}, {_MODEL, _FIELD}),
+    ({_MODEL, _FIELD}, {"models": {}, "fields": {}}, {}, {_MODEL, _FIELD}),
+    ({_MODEL, _FIELD, _OTHER}, {"models": {FLIGHT: True}}, {FLIGHT: True}, {_FIELD, _OTHER}),
+    ({_MODEL, _FIELD}, {"fields": {TAILNUM: True}}, {TAILNUM: True}, {_MODEL}),
+    ({_MODEL}, {"models": {"flights.airport": False}}, {"flights.airport": False},
+     {_MODEL, ("mcp", "model", "flights.airport")}),
+    ({*_GONE}, {"models": {"flights.gone": False}, "fields": {f"{FLIGHT}.gone": False}}, {}, {*_GONE}),
+    ({*_GONE}, {"models": {"flights.gone": True}, "fields": {f"{FLIGHT}.gone": True}},
+     {f"{FLIGHT}.gone": True, "flights.gone": True}, set()),
+    ({_PAUSE, _OTHER}, {"models": {FLIGHT: True}}, {}, {_PAUSE, _OTHER}),
     # Off on every site.
-    ({("", "model", FLIGHT)}, {"models_off": [FLIGHT]}, {}, {("", "model", FLIGHT)}),
-    ({("", "model", FLIGHT)}, {"models_off": []}, {FLIGHT: True}, {_OTHER}),
-    ({("", "model", FLIGHT), _MODEL, _OTHER}, {"models_off": []}, {FLIGHT: True}, {_OTHER}),
+    ({("", "model", FLIGHT)}, {"models": {FLIGHT: False}}, {}, {("", "model", FLIGHT)}),
+    ({("", "model", FLIGHT)}, {"models": {FLIGHT: True}}, {FLIGHT: True}, {_OTHER}),
+    ({("", "model", FLIGHT), _MODEL, _OTHER}, {"models": {FLIGHT: True}}, {FLIGHT: True}, {_OTHER}),
 ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("db")
-@pytest.mark.parametrize(("before", "sections", "switched", "after"), LISTS)
-def test_a_list_of_a_file_is_all_that_is_off(
+@pytest.mark.parametrize(("before", "sections", "switched", "after"), SWITCHES)
+def test_a_file_switches_the_models_and_fields_that_it_names(
     tmp_path: Path, before: set[Any], sections: Any, switched: dict[str, bool], after: set[Any]
 ) -> None:
     other = MCPSite("other")
@@ -303,7 +306,9 @@ def test_a_list_of_a_file_is_all_that_is_off(
         assert all(line in checked for line in expected)
         assert printed.splitlines() == (expected or ["There is nothing to change."])
         assert closed() == after
-        assert run("--import", file, "--check") == f"All is as {file} says.\n"
+        # What code does not expose has no switch any more once it is on.
+        if after:
+            assert run("--import", file, "--check") == f"All is as {file} says.\n"
     finally:
         del other
 
@@ -327,20 +332,20 @@ WRONG: dict[str, str] = {
     "[]": 'It must be {"sites": ',
     '{"sites": {}, "prompts": {}}': 'It must be {"sites": ',
     '{"sites": {"mpc": {}}}': "There is no site 'mpc'. Did you mean mcp?",
-    '{"sites": {"mcp": []}}': "mcp must be an object of tools, models_off, fields_off.",
-    _file(get_record={}): "mcp: no section 'get_record'. Allowed: tools, models_off, fields_off.",
-    _file(model_off=[]): "mcp: no section 'model_off'. Did you mean models_off?",
-    _file(tools=[]): "mcp tools must be an object of tools.",
-    _file(models_off=FLIGHT): "mcp models_off must be a list of names.",
-    _file(fields_off=[1]): "mcp fields_off must be a list of names.",
-    _file(models_off=["flights.flihgt"]): f"no model flights.flihgt. Did you mean {FLIGHT}?",
-    _file(models_off=["sessions.session"]): "mcp sessions.session: code exposes no model sessions.session.",
-    _file(models_off=[TAILNUM]): f"mcp {TAILNUM}: a model is named as app.model.",
-    _file(fields_off=[FLIGHT]): f"mcp {FLIGHT}: a field is named as app.model.field.",
-    _file(fields_off=["flights.flihgt.tailnum"]): f"code exposes no model flights.flihgt. Did you mean {FLIGHT}?",
-    _file(fields_off=[f"{FLIGHT}.tailnumber"]): f"code exposes no such field. Did you mean {TAILNUM}?",
-    _file(fields_off=["auth.user.password"]): "mcp auth.user.password: code exposes no such field.",
-    _file(fields_off=[f"{FLIGHT}.id"]): f"mcp {FLIGHT}.id: the primary key names the rows, and cannot be switched off.",
+    '{"sites": {"mcp": []}}': "mcp must be an object of tools, models, fields.",
+    _file(get_record={}): "mcp: no section 'get_record'. Allowed: tools, models, fields.",
+    _file(model={}): "mcp: no section 'model'. Did you mean models?",
+    _file(tools=[]): "mcp tools must be an object of names.",
+    _file(models=[FLIGHT]): "mcp models must be an object of names.",
+    _file(fields={TAILNUM: 0}): "mcp fields must say true or false of each name.",
+    _file(models={"flights.flihgt": False}): f"no model flights.flihgt. Did you mean {FLIGHT}?",
+    _file(models={"sessions.session": False}): "mcp sessions.session: code exposes no model sessions.session.",
+    _file(models={TAILNUM: False}): f"mcp {TAILNUM}: a model is named as app.model.",
+    _file(fields={FLIGHT: False}): f"mcp {FLIGHT}: a field is named as app.model.field.",
+    _file(fields={"flights.flihgt.tailnum": False}): f"code exposes no model flights.flihgt. Did you mean {FLIGHT}?",
+    _file(fields={f"{FLIGHT}.tailnumber": False}): f"code exposes no such field. Did you mean {TAILNUM}?",
+    _file(fields={"auth.user.password": False}): "mcp auth.user.password: code exposes no such field.",
+    _file(fields={f"{FLIGHT}.id": False}): "the primary key names the rows, and cannot be switched off.",
     '{"sites": {"mcp": {"tools": {"get_record": {}, "get_record": {}}}}}': "'get_record' is there twice",
     _of(get_rekord={"enabled": True}): "mcp get_rekord: there is no such tool. Did you mean get_record?",
     _of(get_record=True): 'mcp get_record must be an object, as {"enabled": true}.',
@@ -391,7 +396,7 @@ def test_a_file_that_says_what_no_page_can_set_is_refused_whole(tmp_path: Path) 
     before, file = stored(), tmp_path / "tools.json"
     for text, wrong in WRONG.items():
         more = text.replace('{"tools": {', f'{{"tools": {{"{CANCEL}": {{"enabled": true}}, ')
-        more = re.sub(r'\{"(?=models_off|fields_off)', f'{{"tools": {{"{CANCEL}": {{"enabled": true}}}}, "', more)
+        more = re.sub(r'\{"(?=models"|fields")', f'{{"tools": {{"{CANCEL}": {{"enabled": true}}}}, "', more)
         file.write_text(more)
 
         for check in ([], ["--check"]):
@@ -462,7 +467,7 @@ def test_an_import_that_fails_on_the_way_changes_nothing(tmp_path: Path, last: s
     make_tool_rows("default")
     file = tmp_path / "tools.json"
     tools = {"describe_models": {"enabled": False}, CANCEL: {"enabled": True}}
-    file.write_text(_file(tools=tools, models_off=[FLIGHT], fields_off=[TAILNUM]))
+    file.write_text(_file(tools=tools, models={FLIGHT: False}, fields={TAILNUM: False}))
     before = stored()
 
     def fail(instance: Any, **kwargs: Any) -> None:

@@ -14,8 +14,8 @@ from mcp_django.console.review.exposed_models import ExposedModel, exposed_model
 from mcp_django.models import Restriction
 from mcp_django.protocol.unknown_names import nearest
 
-#: The lists of a file → the kind of what is off by each. Other kinds are pauses, which no file has.
-LISTS: Mapping[str, str] = {"models_off": Restriction.Kind.MODEL.value, "fields_off": Restriction.Kind.FIELD.value}
+#: The sections of a file → the kind of what each switches. Other kinds are pauses, which no file has.
+SECTIONS: Mapping[str, str] = {"models": Restriction.Kind.MODEL.value, "fields": Restriction.Kind.FIELD.value}
 
 #: Models and fields by site, kind and name → whether agents get them.
 Switches = Mapping[tuple[str, str, str], bool]
@@ -23,19 +23,12 @@ Switches = Mapping[tuple[str, str, str], bool]
 
 def switched_off(site: str) -> AbstractSet[tuple[str, str]]:
     """What is off on a site, by kind and name."""
-    return set(_rows().filter(site__in=(site, ""), kind__in=LISTS.values()).values_list("kind", "name"))
-
-
-def of_list(site: str, kind: str, names: Iterable[str]) -> Switches:
-    """What makes a list of a file true: the names are off, and everything else of their kind is on."""
-    off = dict.fromkeys(names, False)
-    others = {name: True for one, name in switched_off(site) if one == kind and name not in off}
-    return {(site, kind, name): is_on for name, is_on in (off | others).items()}
+    return set(_rows().filter(site__in=(site, ""), kind__in=SECTIONS.values()).values_list("kind", "name"))
 
 
 def of_names(site: str, names: Mapping[str, bool]) -> Switches:
     """Switches by ``app.model`` and ``app.model.field``."""
-    model, field = LISTS.values()
+    model, field = SECTIONS.values()
     return {(site, model if name.count(".") == 1 else field, name): is_on for name, is_on in names.items()}
 
 

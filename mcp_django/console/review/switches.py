@@ -1,13 +1,13 @@
 """What administrators decided about tools, models and fields, as a value of JSON that can be kept in a file.
 
-``{"sites": {"mcp": {"tools": {…}, "models_off": ["shop.refund"], "fields_off": ["shop.customer.email"]}}}``:
+``{"sites": {"mcp": {"tools": {…}, "models": {"shop.refund": false}, "fields": {"shop.customer.email": false}}}}``:
 
 - ``tools``: name → ``{"enabled": true, "asks": "", "description": "", "groups": null}``. ``groups`` are the names of
   the groups whose members may use the tool: null for everybody, and none for nobody. A saved query has its ``query``
   too.
-- ``models_off`` and ``fields_off``: all that is switched off. What is off and not named there is switched on.
+- ``models`` and ``fields``: name → whether agents get it. Those that are off are written.
 
-A tool, a key or a list that is not there is not changed.
+What is not named is not changed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from mcp_django.bridge.override_rows import make_tool_rows
 from mcp_django.bridge.sites import MCPSite, superusers_request
 from mcp_django.bridge.tools.saved_queries import MAX_CHARS, MAX_SAVED, SavedQuery
 from mcp_django.console.review import model_switches
-from mcp_django.console.review.model_switches import LISTS, Switches
+from mcp_django.console.review.model_switches import Switches
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
 from mcp_django.protocol.unknown_names import nearest, unknown_name
 from mcp_django.types import JSON
 
 #: What a file may say of a site, and of a tool, in the order in which it is written.
-SECTIONS = ("tools", *LISTS)
+SECTIONS = ("tools", *model_switches.SECTIONS)
 FIELDS = ("enabled", "asks", "description", "groups", "query")
-_SHAPE = '{"sites": {NAME: {"tools": {…}, "models_off": […], "fields_off": […]}}}'
+_SHAPE = '{"sites": {NAME: {"tools": {…}, "models": {…}, "fields": {…}}}}'
 _ASKS = [value for value, _ in Tool._meta.get_field("asks").flatchoices]
 
 
@@ -97,9 +97,8 @@ def parse(text: str, sites: Mapping[str, MCPSite]) -> Wanted:
             mistakes += wrong
         else:
             tools.update({(name, tool): said for tool, said in sections.get("tools", {}).items()})
-            for section, kind in LISTS.items():
-                if section in sections:
-                    models.update(model_switches.of_list(name, kind, sections[section]))
+            for section, kind in model_switches.SECTIONS.items():
+                models.update({(name, kind, one): is_on for one, is_on in sections.get(section, {}).items()})
     wanted = Wanted(tools, models)
     mistakes += _mistakes(wanted, sites)
     if mistakes:
@@ -187,8 +186,11 @@ def _stored(field: str, value: Any) -> Any:
 
 def _sections(site: MCPSite) -> JSON:
     off = model_switches.switched_off(site.name)
-    lists = {section: sorted(name for of, name in off if of == kind) for section, kind in LISTS.items()}
-    return {"tools": dict(sorted(_states(site).items())), **lists}
+    switched = {
+        section: dict.fromkeys(sorted(name for of, name in off if of == kind), False)
+        for section, kind in model_switches.SECTIONS.items()
+    }
+    return {"tools": dict(sorted(_states(site).items())), **switched}
 
 
 def _states(site: MCPSite) -> dict[str, JSON]:
@@ -242,11 +244,10 @@ def _wrong_sections(site: str, sections: Any) -> Iterator[str]:
     for section, said in sections.items():
         if section not in SECTIONS:
             yield f"{site}: {unknown_name('section', section, SECTIONS)}"
-        elif section not in LISTS:
-            if not isinstance(said, dict):
-                yield f"{site} {section} must be an object of tools."
-        elif not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-            yield f"{site} {section} must be a list of names."
+        elif not isinstance(said, dict):
+            yield f"{site} {section} must be an object of names."
+        elif section != "tools" and not all(isinstance(is_on, bool) for is_on in said.values()):
+            yield f"{site} {section} must say true or false of each name."
 
 
 def _mistakes(wanted: Wanted, sites: Mapping[str, MCPSite]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from django.core.management.base import CommandError
 
 from mcp_django.access.trail import commanding
 from mcp_django.bridge.sites import MCPSite, all_sites
-from mcp_django.console.review import switches
-from mcp_django.console.review.model_switches import LISTS, unexposed
+from mcp_django.console.review import model_switches, switches
 from mcp_django.console.review.switches import BadFile, Wanted
 from mcp_django.core.db.commands import DatabaseCommand
 from mcp_django.management.arguments import find_site
@@ -130,7 +129,7 @@ def _lines(site: MCPSite) -> Iterator[str]:
         ]
         said = "; ".join(filter(None, notes))
         yield printable(f"{'on ' if state['enabled'] else 'off'}  {name}{f'  ({said})' if said else ''}")
-    off = [(kind, name) for section, kind in LISTS.items() for name in decided[section]]
-    gone = unexposed(site, off) if off else {}
+    off = [(kind, name) for section, kind in model_switches.SECTIONS.items() for name in decided[section]]
+    gone = model_switches.unexposed(site, off) if off else {}
     for kind, name in off:
         yield printable(f"off  {name}  (a {kind}{'; not there now' if (kind, name) in gone else ''})")
