@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
+from mcp_django.console.admin import restrictions
 from mcp_django.models import Call, Restriction
 from tests.bridge.resources.inventory.conftest import run as run_inventory
 from tests.console.visiting import client_of, content_of
@@ -45,6 +47,29 @@ def test_a_line_says_rows_writing_switches_and_calls(users: Users) -> None:
     model, calls = line_of(page, "flights.flight")
     assert (calls, model.is_off, set(model.off)) == (3, False, {"tailnum"})
     assert "1 field off" in said and "3 calls in 7 days" in said and "update (preview)" in said
+
+
+def test_the_list_has_pages_and_a_search_and_a_switch_reaches_its_own_page_alone(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_of(users.admin)
+    every = labels_of(client.get(LIST))
+    assert restrictions.PER_PAGE == 100
+    monkeypatch.setattr(restrictions, "PER_PAGE", 2)
+
+    pages = [labels_of(client.get(LIST, {"p": number})) for number in range(1, len(every) // 2 + 2)]
+    searched = labels_of(client.get(LIST, {"q": " FLIGHTS.AIRP"}))
+    client.post(f"{LIST}?p=2", {"on": pages[1][1:]})
+
+    assert [label for page in pages[: -(-len(every) // 2)] for label in page] == every and len(pages[0]) == 2
+    assert searched == ["flights.airport"]
+    assert set(Restriction.objects.values_list("name", flat=True)) == {pages[1][0]}
+
+
+def test_the_page_of_a_model_names_its_actions(users: Users) -> None:
+    part = content_of(client_of(users.admin).get(FLIGHT)).partition("Actions")[2]
+
+    assert "flights_flight_mark_cancelled" in part and "flights_flight_export_as_csv" in part
 
 
 def test_the_list_asks_the_database_little_however_many_models(users: Users) -> None:
@@ -186,6 +211,10 @@ def test_the_terminal_says_what_is_switched_off(users: Users) -> None:
     assert "switched off now: tailnum" in declared
     assert "flights.airport: an administrator switched it off" in of_admin
     assert "without tailnum: an administrator switched it off" in of_admin
+    # For programs, too.
+    found = json.loads(run_inventory("--user", "admin", "--json"))
+    assert "an administrator switched it off" in str(found["left_out"]["flights.airport"])
+    assert "an administrator switched it off" in str(found["models"]["flights.flight"]["hidden"]["tailnum"])
 
 
 def test_a_lock_knows_no_switch(users: Users, tmp_path: Any) -> None:

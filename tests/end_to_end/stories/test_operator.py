@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import is_listening, need
 from tests.end_to_end.projects import serve_endpoint, start_project
-from tests.end_to_end.servers import Served, demo, postgresql_database, wait_for
+from tests.end_to_end.servers import Person, Served, demo, postgresql_database, wait_for
 from tests.end_to_end.stories.store import refused, set_up, write_store
 from tests.support.loop import LoopThread
 
@@ -25,6 +25,11 @@ pytestmark = pytest.mark.more("the story of an operator")
 FLIGHT = "flights.flight"
 READ_ONLY = 'MCP = {**MCP, "READ_ONLY": True}\n'
 MAILS = 'EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"\nEMAIL_FILE_PATH = DEMO_DIR / "mails"\n'
+#: The user of an agent agrees to each change of one record.
+ASKING = """
+from mcp_django.models import Tool
+Tool.objects.update_or_create(site="mcp", name="update_record", defaults={"enabled": True, "asks": "ask"})
+"""
 #: A token of ops that is used, and ends in three days.
 ENDING = """
 from datetime import timedelta
@@ -76,21 +81,46 @@ def test_the_user_of_a_token_is_written_to_once_before_it_ends(folder: Path) -> 
 
 def test_while_the_server_is_read_only_nothing_changes_by_an_agent_a_click_or_cron(folder: Path) -> None:
     project = demo(folder)
-    project.manage("mcp_tools", "--on", "update_record")
+    project.run(ASKING)
     with project.served() as served:
         token = served.token("admin", "read", "write")
         change = {"model": FLIGHT, "id": "1", "values": {"notes": "fog"}}
-        confirm = re.search(r'"?confirm"?:\s*"([^"]+)"', call(served, token, "update_record", **change))
+        confirm = found_in(r'"?confirm"?:\s*"([^"]+)"', call(served, token, "update_record", **change))
+        waits = found_in(r"mcp-change://(\w+)", call(served, token, "update_record", **change, confirm=confirm))
 
-    with demo(folder, READ_ONLY).served() as served:
+    read_only = demo(folder, READ_ONLY)
+    with read_only.served() as served:
         names = served.tools(token)
-        again = call(served, token, "update_record", **change, confirm=confirm and confirm[1])
+        again = call(served, token, "update_record", **change, confirm=confirm)
+        told = click(served, waits)
+        due = read_only.manage("mcp_due")
+    kept = project.run(_NOTES)
+    with project.served() as served:
+        click(served, waits)
 
-    assert confirm is not None
     assert "find_records" in names and not {"update_record", "create_record", "delete_record"} & {*names}
-    assert "update_record" in again and "fog" not in project.run(
-        "from demo_project.flights.models import Flight; print(Flight.objects.get(pk=1).notes)"
-    )
+    assert "update_record" in again and "fog" not in kept and "failed" not in due
+    assert "Agents change nothing on this server" in told and "fog" in project.run(_NOTES)
+
+
+_NOTES = "from demo_project.flights.models import Flight; print(Flight.objects.get(pk=1).notes)"
+
+
+def click(served: Served, change: str) -> str:
+    """Send *Make this change* as its page would, and return what the page says then."""
+    person = Person(served, "admin", "admin")
+    path = f"/admin/mcp_django/change/{change}/change/"
+    page = person.client.get(path).text
+    fields = {name: found_in(f'name="{name}" value="([^"]*)"', page) for name in ("csrfmiddlewaretoken", "digest")}
+    answer = person.client.post(found_in('formaction="([^"]+)"', page), data={**fields, "_apply": "1"})
+    person.close()
+    return answer.text
+
+
+def found_in(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return found[1]
 
 
 def call(served: Served, token: str, name: str, **arguments: Any) -> str:
