@@ -91,6 +91,14 @@ def test_the_agents_of_a_user_a_token_and_an_app_are_paused_on_their_pages(users
         reverse("admin:mcp_django_grant_pause", args=[grant.pk]): ("token", str(grant.line)),
     }
 
+    # The page of a token and of a grant leads to the page of its user.
+    for page in (token, reverse("admin:mcp_django_grant_pause", args=[grant.pk])):
+        shown = content_of(client.get(page.replace("/pause/", "/change/")))
+        assert "Pause the agents of ops" in shown
+    less = client_of(
+        make_staff("guard", "mcp_django.pause_agents", "mcp_django.view_accesstoken", "mcp_django.view_grant")
+    )
+    assert "Pause the agents of" not in less.get(token.replace("/pause/", "/change/")).content.decode()
     for url, named in urls.items():
         assert "Reason (the agents read it)" in content_of(client.get(url))
         client.post(url, {"_pause": "1", "reason": WHY})

@@ -144,10 +144,16 @@ class ButtonsAdmin(ActingAdmin):
         """The name of a page of this ModelAdmin about the row, and the text of the button that leads there."""
         yield from ()
 
+    def links(self, request: HttpRequest, row: Any) -> Iterator[tuple[str, Any]]:
+        """The URL of a page elsewhere, and the text of the button that leads there."""
+        yield from ()
+
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         row = self.get_object(request, key_in_url(object_id))
-        found = () if row is None else self.buttons(request, row)
-        shown = {"buttons": [(self.page_url(page, object_id), text) for page, text in found]}
+        shown: dict[str, Any] = {}
+        if row is not None:
+            own = [(self.page_url(page, object_id), text) for page, text in self.buttons(request, row)]
+            shown["buttons"] = [*own, *self.links(request, row)]
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})

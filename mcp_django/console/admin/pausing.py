@@ -239,6 +239,14 @@ class PausableAdmin(ButtonsAdmin):
         if self.may_pause(request, row):
             yield "pause", _("Let its agents go on") if self.is_paused(row) else _("Pause")
 
+    def links(self, request: HttpRequest, row: Any) -> Iterator[tuple[str, Any]]:
+        yield from super().links(request, row)
+        user, url = getattr(row, "user", None), url_of(self.admin_site)
+        if user is not None and url and may_pause_users(request):
+            subject = of_user(user)
+            text = _("Let %(whom)s go on") if subject.pause is not None else _("Pause %(whom)s")
+            yield f"{url}?{urlencode({'user': user.get_username()})}", text % {"whom": subject.label}
+
 
 def of_token(token: AccessToken) -> Subject:
     return Subject(Kind.TOKEN, str(token.line), gettext("the token %(token)s") % {"token": token}, token)
