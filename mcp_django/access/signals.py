@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
-from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 from django.utils import timezone
 
 from mcp_django.access import overrides
@@ -57,6 +57,7 @@ def connect() -> None:
             weak=False,
             dispatch_uid="mcp_django.overrides",
         )
+    pre_delete.connect(_pause_ends, sender=Restriction, dispatch_uid="mcp_django.held")
     post_save.connect(_restricted, sender=Restriction, dispatch_uid="mcp_django.restrictions")
     post_delete.connect(_opened, sender=Restriction, dispatch_uid="mcp_django.restrictions")
 
@@ -180,6 +181,12 @@ def _restricted(sender: Any, instance: Restriction, using: str, **kwargs: Any) -
 
     trail.note_restriction(instance, using, closed=True)
     announce_access_change(using, None)
+
+
+def _pause_ends(sender: Any, instance: Restriction, using: str, **kwargs: Any) -> None:
+    from mcp_django.access import held
+
+    held.give_time_back(instance, using)
 
 
 def _opened(sender: Any, instance: Restriction, using: str, **kwargs: Any) -> None:

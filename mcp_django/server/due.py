@@ -122,7 +122,7 @@ def write_to_people() -> int:
     Each change is told once. A person gets one mail in 15 minutes, since all that waits then is told together.
     """
     now = timezone.now()
-    waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=now)
+    waiting = Change.objects.filter(change_rows.is_waiting())
     if Change.objects.filter(told_at__gt=now - _PAUSE).exists():
         return 0
     untold = list(waiting.filter(told_at=None).order_by("created_at", "pk")[:_MOST_TOLD])

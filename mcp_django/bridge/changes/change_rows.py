@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 
 from django.apps import apps
 from django.db import IntegrityError, models, router, transaction
+from django.db.models import Q
 from django.utils import timezone
 from pydantic_core import from_json
 
+from mcp_django.access.held import held, is_held
 from mcp_django.audit.lines import caller
 from mcp_django.bridge.callers import can_own, origin_of
 from mcp_django.bridge.changes import summaries
@@ -126,8 +128,17 @@ def is_of(change: Change, site: Site, principal: Principal) -> bool:
 
 def state_of(change: Change) -> str:
     """Its state now: what waits for too long has expired, also before that is written down."""
-    is_late = change.state == State.WAITING and change.expires_at <= timezone.now()
-    return State.EXPIRED if is_late else change.state
+    return State.EXPIRED if change.state == State.WAITING and is_late(change) else change.state
+
+
+def is_late(change: Change) -> bool:
+    """Whether it has expired. During a pause of its agent it does not."""
+    return change.expires_at <= timezone.now() and not is_held(change)
+
+
+def is_waiting() -> Q:
+    """Of changes: those that wait and have not expired, or may not because of a pause."""
+    return Q(state=State.WAITING) & (Q(expires_at__gt=timezone.now()) | Q(held()))
 
 
 def lease_is_over(change: Change) -> bool:
@@ -210,7 +221,7 @@ def tell(change: Change) -> None:
 
 def claim(change: Change) -> bool:
     """Claim a change that waits, or whose run is gone. False if another run was faster."""
-    if change.expires_at <= timezone.now():
+    if is_late(change):
         return False
     values = {"state": State.WRITING, **_run()}
     if not known(change).update(**values):
@@ -346,6 +357,7 @@ def empty_expired() -> int:
     ended = 0
     every = Change.objects.using(alias())
     expired = every.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
+    expired = expired.exclude(held(), state=State.WAITING)
     # By their keys, since MariaDB locks each row that an UPDATE looks at, and would wait for the runs of others.
     keys = list(expired.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
     if keys:

@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import router, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from pydantic_core import from_json
 
+from mcp_django.access.held import held
 from mcp_django.bridge.callers import origin_of
 from mcp_django.bridge.tasks.framework import enqueue
 from mcp_django.conf import get_conf
@@ -79,7 +80,7 @@ def create(exchange: Exchange) -> Task:
 def _make_room(site: Site, principal: Principal, now: datetime) -> None:
     """Delete expired tasks, and the oldest of the principal's finished tasks. Raises LimitExceeded."""
     limit = get_conf().MAX_OPEN_TASKS
-    Task.objects.filter(expires_at__lte=now).delete()
+    Task.objects.filter(~held(), expires_at__lte=now).delete()
     mine = Task.objects.filter(site=site.name, principal_key=principal.key)
     for key, run in mine.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
         lose(key, run)
@@ -132,6 +133,11 @@ def _settled(task: Task) -> Task:
             enqueue(task.key)
             task.refresh_from_db()
     return task
+
+
+def is_kept() -> Q:
+    """Of tasks: those that have not expired, or may not because of a pause."""
+    return Q(expires_at__gt=timezone.now()) | Q(held())
 
 
 # The steps of a worker.

@@ -20,6 +20,7 @@ from django.db import DatabaseError, IntegrityError, router, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from mcp_django.access.held import held_files
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Upload, UploadPart
@@ -171,8 +172,8 @@ def delete(upload: Upload) -> None:
 
 
 def sweep() -> None:
-    """Delete the uploads that have expired, a batch of them."""
-    expired = Upload.objects.using(alias()).filter(expires_at__lte=timezone.now()).order_by("expires_at")
+    """Delete the uploads that have expired and that no pause holds, a batch of them."""
+    expired = Upload.objects.using(alias()).filter(~held_files(), expires_at__lte=timezone.now()).order_by("expires_at")
     for upload in list(expired[:_AT_ONCE]):
         delete(upload)
 

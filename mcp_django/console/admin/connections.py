@@ -15,7 +15,6 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext
 
@@ -92,7 +91,7 @@ def _sessions() -> QuerySet[Session]:
 
 
 def _tasks() -> QuerySet[Task]:
-    return Task.objects.filter(state__in=task_rows.OPEN, expires_at__gt=timezone.now()).order_by("-created_at", "-pk")
+    return Task.objects.filter(task_rows.is_kept(), state__in=task_rows.OPEN).order_by("-created_at", "-pk")
 
 
 def _stored_sessions(request: HttpRequest) -> list[Stored]:

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.bridge.sites import all_sites
+from mcp_django.bridge.tasks import task_rows
 from mcp_django.console.admin import documentation
 from mcp_django.console.admin.activity import CallAdmin
 from mcp_django.console.admin.call_chart import Chart
@@ -73,7 +74,7 @@ class Overview:
     @cached_property
     def asking(self) -> int:
         """How many tasks of all users wait for an answer. The page shows it beside the activity."""
-        return Task.objects.filter(state=Task.State.ASKING, expires_at__gt=timezone.now()).count()
+        return Task.objects.filter(task_rows.is_kept(), state=Task.State.ASKING).count()
 
     @cached_property
     def waiting(self) -> int:

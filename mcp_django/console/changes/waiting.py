@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
-from mcp_django.bridge.changes import approvals
+from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.declared.consent import Level
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.writes import access
@@ -57,7 +56,7 @@ def own_waiting(request: HttpRequest) -> list[Change]:
 
 
 def _waiting() -> QuerySet[Change]:
-    waiting = Change.objects.filter(state=Change.State.WAITING, expires_at__gt=timezone.now())
+    waiting = Change.objects.filter(change_rows.is_waiting())
     # Each page of the admin counts them.
     return waiting.defer("arguments", "origin", "result", "summary")
 
