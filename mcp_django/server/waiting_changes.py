@@ -244,9 +244,11 @@ def _in_a_call(
                 raise ToolError(_MOVED)
             # What a person may do in the admin does not depend on what is offered to agents.
             by_person = _is_by_person(change)
-            tool: Any = site.tools.get(change.tool) if by_person else catalog.find(exchange, change.tool)
-            if not by_person and (closed := site.tools.get(change.tool)) is not None and closed.is_closed:
-                raise CannotApply(_READ_ONLY)
+            if is_call and (closed := why_closed(change)):
+                raise CannotApply(closed)
+            # What waits is shown under READ_ONLY too, so that it is known who may reject it.
+            found_for_agent = partial(catalog.find, exchange, change.tool, even_closed=not is_call)
+            tool: Any = site.tools.get(change.tool) if by_person else found_for_agent()
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)
@@ -303,8 +305,15 @@ def why_paused(paused: Paused) -> str:
     return said % {"reason": reason}
 
 
-def check_not_paused(change: Change) -> None:
-    """Raises CannotApply while the agent of the change is paused, so that no vote counts which was meant for later."""
+def why_closed(change: Change) -> Any:
+    """Why MCP["READ_ONLY"] lets nobody make the change; empty if it does not, as what a person undoes in the admin."""
+    return _READ_ONLY if get_conf().READ_ONLY and not _is_by_person(change) else ""
+
+
+def check_may_be_made(change: Change) -> None:
+    """Raises CannotApply under READ_ONLY, and while the agent of the change is paused: no vote counts for later."""
+    if closed := why_closed(change):
+        raise CannotApply(closed)
     site = next((site for site in all_sites() if site.name == change.site), None)
     if site is None or _is_by_person(change):
         return

@@ -17,7 +17,7 @@ from mcp_django.bridge.changes import approvals
 from mcp_django.console.review import inventory, reasons
 from mcp_django.models import Change, Decision, Task, Tool
 from tests.axes import TRANSPORTS
-from tests.bridge.writes.approving import propose, staff
+from tests.bridge.writes.approving import propose, staff, text_of
 from tests.bridge.writes.clicking import Browser, proposed, said, state_of
 from tests.bridge.writes.conftest import ALL_SCOPES, Writer
 from tests.oauth.flow import Person, Program, boxes_in
@@ -209,6 +209,26 @@ def test_a_click_makes_no_change_that_waits_and_can_reject_it(
     assert [state_of(key) for key in keys] == ["waiting", "rejected"]
     set_read_only(settings, False)
     assert browser.apply(keys[0]) == ["The change was made."]
+
+
+def test_who_may_approve_a_change_can_only_reject_it(
+    users: Users, tools: set[str], declared: Declared, settings: Any
+) -> None:
+    declared.model(Flight, consent={"update": "approve"})
+    key = propose(Writer(users.ops))
+    browser, stranger = Browser(staff("bob")), Browser(staff("eve", "mcp_django.approve_change"))
+    digest = browser.digest(key)
+    set_read_only(settings, True)
+
+    page = text_of(browser.page(key))
+
+    assert "MCP[&quot;READ_ONLY&quot;] is True" in page and 'name="_reject"' in page and "fog" in page
+    assert 'name="_approve"' not in page and 'name="_reject"' not in text_of(stranger.page(key))
+    assert said(browser.decide(key, "approve", digest=digest)) == [WAITS] and not Decision.objects.exists()
+    assert stranger.reject(key) == ["You may not do this yourself, so you may not approve it either."]
+    assert state_of(key) == "waiting"
+    assert browser.reject(key) == ["The change was rejected. Nothing was changed."]
+    assert state_of(key) == "rejected"
 
 
 def test_cron_makes_no_change_that_has_all_its_votes(

@@ -87,8 +87,9 @@ def shown(request: HttpRequest, change: Change, page: int = 1) -> JSON:
         return {}
     except waiting_changes.CannotApply as error:
         return {"problem": str(error), **more}
-    effect = parts_of(shown.lines, page)
-    return {"effect": effect, "digest": shown.digest, "may_apply": not needs_others, **more}
+    effect, closed = parts_of(shown.lines, page), str(waiting_changes.why_closed(change))
+    digest = "" if closed else shown.digest
+    return {"effect": effect, "digest": digest, "may_apply": not needs_others, "problem": closed, **more}
 
 
 @dataclass(frozen=True)
@@ -101,16 +102,18 @@ class _Looked:
     problem: str = ""
     #: Why this person may not decide.
     why_not: str = ""
+    #: Why nobody can approve it now, although each may reject it.
+    closed: str = ""
 
     def context(self, change: Change, page: int) -> JSON:
-        may_approve = bool(self.digest) and not self.problem and not self.why_not
+        may_approve = bool(self.digest) and not (self.problem or self.why_not or self.closed)
         # What is hidden from this person may stand in the words of the agent and of others.
         reads_all = not self.problem and not self.why_not
         return {
             "reads_all": reads_all, "why": printable(change.reason) if reads_all else "",
             "effect": parts_of(self.lines, page) if self.lines else None,
             "digest": self.digest if may_approve else "", "may_approve": may_approve,
-            "waits": not self.why_not, "problem": self.why_not or self.problem, "progress": approvals.progress(change),
+            "waits": not self.why_not, "problem": self.why_not or self.closed or self.problem, "progress": approvals.progress(change),
             "needed": approvals.who(change),
         }  # fmt: skip
 
@@ -137,7 +140,8 @@ def _look(request: HttpRequest, change: Change) -> _Looked | None:
         "%(count)d value is hidden from you, so you cannot approve the change.",
         "%(count)d values are hidden from you, so you cannot approve the change.", hidden,
     ) % {"count": hidden}  # fmt: skip
-    return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not)
+    closed = str(waiting_changes.why_closed(change))
+    return _Looked(shown.digest, shown.seen.lines, problem if hidden else "", shown.seen.why_not, closed)
 
 
 def _why_unseen(request: HttpRequest, change: Change) -> str:
@@ -239,7 +243,7 @@ def _vote(request: HttpRequest, change: Change, digest: str, note: str, *, appro
         return STALE
     if approves:
         try:
-            waiting_changes.check_not_paused(change)
+            waiting_changes.check_may_be_made(change)
         except waiting_changes.CannotApply as error:
             return Outcome(messages.ERROR, _why(error))
     verdict = Decision.Verdict.APPROVE if approves else Decision.Verdict.REJECT
