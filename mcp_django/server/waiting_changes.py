@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from mcp_django.access import pauses
 from mcp_django.access.changing_calls import calls
 from mcp_django.access.permissions import using_tool
+from mcp_django.access.read_only import is_read_only, read_only_ignored
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.callers import principal_of, request_from
 from mcp_django.bridge.changes import applying, approvals, outcomes
@@ -247,8 +248,8 @@ def _in_a_call(
             if is_call and (closed := why_closed(change)):
                 raise CannotApply(closed)
             # What waits is shown under READ_ONLY too, so that it is known who may reject it.
-            found_for_agent = partial(catalog.find, exchange, change.tool, even_closed=not is_call)
-            tool: Any = site.tools.get(change.tool) if by_person else found_for_agent()
+            with nullcontext() if is_call else read_only_ignored():
+                tool: Any = site.tools.get(change.tool) if by_person else catalog.find(exchange, change.tool)
             # A function that is declared again may have become one that only reads.
             if tool is None or not hasattr(tool, "propose"):
                 raise ToolNotFound(change.tool)
@@ -307,7 +308,7 @@ def why_paused(paused: Paused) -> str:
 
 def why_closed(change: Change) -> Any:
     """Why MCP["READ_ONLY"] lets nobody make the change; empty if it does not, as what a person undoes in the admin."""
-    return _READ_ONLY if get_conf().READ_ONLY and not _is_by_person(change) else ""
+    return _READ_ONLY if is_read_only() and not _is_by_person(change) else ""
 
 
 def check_may_be_made(change: Change) -> None:

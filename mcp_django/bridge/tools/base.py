@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
+from mcp_django.access.read_only import is_read_only
 from mcp_django.bridge.completion import NOTHING, Completion
-from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.types import JSON
@@ -83,7 +83,7 @@ class BaseTool(ABC):
     @property
     def is_closed(self) -> bool:
         """Whether MCP["READ_ONLY"] takes it away from everybody. What it says of itself is believed."""
-        return self.may_change and get_conf().READ_ONLY
+        return self.may_change and is_read_only()
 
     @cached_property
     def scope(self) -> str:

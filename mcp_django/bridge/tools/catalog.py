@@ -107,8 +107,8 @@ def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
         return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
 
 
-def find(exchange: Exchange, name: str, *, even_closed: bool = False) -> BaseTool | None:
-    """The tool of that name, if the principal may call it, or with ``even_closed`` could call it but for READ_ONLY.
+def find(exchange: Exchange, name: str) -> BaseTool | None:
+    """The tool of that name, if the principal may call it.
 
     For a tool that may write, the token, its user and the override are read again, even if they were read a moment ago.
     Raises Paused, and InsufficientScope if scopes that the client can ask for would open the tool.
@@ -130,7 +130,7 @@ def find(exchange: Exchange, name: str, *, even_closed: bool = False) -> BaseToo
         read = overrides.tools.of_call if may_ask else overrides.tools.of
         rows = read(exchange, fresh=fresh)
     pauses.check_exchange(exchange, rows)
-    decision = _decide_by(tool, rows, exchange, even_closed=even_closed)
+    decision = _decide_by(tool, rows, exchange)
     if decision is ALLOWED and is_runnable(tool, exchange):
         return tool
     exchange.usage.refusal = "NO_TASKS" if decision is ALLOWED else decision.name
@@ -281,18 +281,14 @@ def _decided(exchange: Exchange) -> Mapping[str, Override]:
     return overrides.tools.of(exchange) if decided is None else decided
 
 
-def _decide_by(
-    tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange, *, even_closed: bool = False
-) -> Decision:
+def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
     """As ``_decide``. The same overrides then hold for everything that the tool reads."""
     Rights.of(exchange.site, exchange.request).decided_by(rows)
-    return _decide(tool, rows, exchange.request, even_closed=even_closed)
+    return _decide(tool, rows, exchange.request)
 
 
-def _decide(
-    tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest, *, even_closed: bool = False
-) -> Decision:
-    if tool.is_closed and not even_closed:
+def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -> Decision:
+    if tool.is_closed:
         return Decision.READ_ONLY
     with using_tool(request, tool.name):
         return decide(request, tool.least_scope, override_of(tool, rows), tool.is_available, f"tool {tool.name}")

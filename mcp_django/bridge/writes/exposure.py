@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from django.contrib.admin import ModelAdmin
 from django.contrib.auth import get_permission_codename
 
+from mcp_django.access.read_only import is_read_only
 from mcp_django.bridge.declared.consent import described
 from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.fields import WritableForm, link_of
-from mcp_django.conf import get_conf
 from mcp_django.core.hooks import hook_of
 from mcp_django.types import JSON
 
@@ -26,7 +26,7 @@ def operations(model: ModelRights) -> dict[str, JSON]:
 
     ``by`` names the permission that a user needs, or the hook of the project that decides.
     """
-    if get_conf().READ_ONLY:
+    if is_read_only():
         return {}
     return {
         one: {"consent": described(access.consent_of(model, one)), "by": _by(model, one)}

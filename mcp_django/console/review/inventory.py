@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from threading import Lock, get_ident
 from typing import Any, NoReturn
 
@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
+from mcp_django.access.read_only import read_only_ignored
 from mcp_django.bridge.declared import consent
 from mcp_django.bridge.declared.options import row_hook
 from mcp_django.bridge.declared.secrets import is_named_as_secret, is_ours, why_hidden
@@ -81,8 +82,9 @@ _SECTIONS: Mapping[str, str] = {
 
 
 def build(
-    site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES, *, request: HttpRequest | None = None
-) -> JSON:
+    site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES, *, request: HttpRequest | None = None,
+    for_lock: bool = False,
+) -> JSON:  # fmt: skip
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
@@ -114,7 +116,7 @@ def build(
     - ``unmet``: for a user, the declared approvals that too few people may give now, in words.
 
     ``request`` is that of a person who looks, whose tenant counts. ``mcp_inventory --sample`` adds ``samples`` (see
-    ``samples.take``).
+    ``samples.take``). ``for_lock``: as it is without READ_ONLY, since a lock is about code.
     """
     ours = request_of(user, scopes, request)
     exchange = inspection_exchange(site, ours, "tools/list")
@@ -122,7 +124,8 @@ def build(
     context = no_database() if user is None else site.call_context(ours)
     # People read the reasons on pages, in their own language.
     language = translation.get_language()
-    with translation.override(settings.LANGUAGE_CODE), failures() as failed, context:
+    closed = read_only_ignored() if for_lock else nullcontext()
+    with translation.override(settings.LANGUAGE_CODE), failures() as failed, context, closed:
         rights = Rights.of(site, ours)
         all_on = dict.fromkeys(site.tools, overrides.ON) if user is None else None
         listed = _tools(exchange, tools.available(exchange, all_on))

@@ -85,7 +85,7 @@ class Command(DatabaseCommand):
         if options["why"] is not None:
             self.stdout.write("\n".join(_why_lines(reasons.explain(site, user, wanted, options["why"]))))
             return
-        built = inventory.build(site, user, wanted)
+        built = inventory.build(site, user, wanted, for_lock=path is not None)
         if options["sample"]:
             progress = partial(show_progress, self)
             built["samples"] = samples.take(site, user, wanted, show_progress=progress)

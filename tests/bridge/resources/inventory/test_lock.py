@@ -175,6 +175,21 @@ def test_a_lock_does_not_depend_on_the_database(db: None, tmp_path: Path) -> Non
     assert run("--lock", path, "--check") == f"{path} is up to date.\n"
 
 
+@pytest.mark.parametrize("user", [(), ("--user", "root", "--scopes", "read,actions,write")])
+def test_a_lock_is_about_code_and_does_not_depend_on_read_only(
+    db: None, tmp_path: Path, settings: Any, user: tuple[str, ...]
+) -> None:
+    User.objects.create_superuser("root")
+    switch_on(*site.tools)
+    path = tmp_path / "exposure.json"
+    run(*user, "--lock", path)
+    settings.MCP = {**settings.MCP, "READ_ONLY": True}
+
+    assert run(*user, "--lock", path, "--check") == f"{path} is up to date.\n"
+    # People read what there is.
+    assert "update_record" in path.read_text() and "update_record" not in run(*user)
+
+
 def test_the_way_to_accept_is_a_command_for_a_shell(db: None, tmp_path: Path) -> None:
     User.objects.create_superuser("ada lovelace; rm -r .")
     path = tmp_path / "a lock.json"
