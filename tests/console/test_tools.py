@@ -18,7 +18,7 @@ from django.utils import timezone
 from demo_project.flights.models import Flight
 from mcp_django.models import Call, Tool
 from tests.checks.conftest import of
-from tests.console.visiting import client_of, lines, text_of
+from tests.console.visiting import READ_ONLY, client_of, lines, text_of
 from tests.support.data import Users, make_staff, switch_on
 from tests.support.declared import Declared
 
@@ -172,6 +172,32 @@ def test_a_tool_that_is_off_is_not_called(users: Users, flights: list[Flight]) -
     page = tried(client_of(users.admin), "flights_flight_mark_cancelled", ids='["1"]', agreed="on").content.decode()
 
     assert "switched off" in page and Flight.objects.get(pk=1).status != "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_closed"), [("update_record", True), ("describe_form", True), ("find_records", False)]
+)
+def test_what_read_only_closes_is_said_and_cannot_be_tried(
+    users: Users, settings: Any, name: str, is_closed: bool
+) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    switch_on(name)
+    urls = [reverse(f"admin:mcp_django_tool_{page}", args=[row_of(name).pk]) for page in ("change", "try")]
+    before = [text_of(client.get(url).content.decode()) for url in (URL, *urls)]
+    assert not any(READ_ONLY in page for page in before) and "Try it" in listed(users.admin, name)
+    settings.MCP = {**settings.MCP, "READ_ONLY": True}
+
+    of_list, of_tool, trying = (client.get(url).content.decode() for url in (URL, *urls))
+
+    assert READ_ONLY in text_of(of_list)
+    assert [READ_ONLY in text_of(page) for page in (of_tool, trying)] == [is_closed] * 2
+    offers = "Try it" in listed(users.admin, name), urls[1] in of_tool, "data-suggest" in trying
+    assert offers == (not is_closed,) * 3
+    assert "So nobody can try this tool." not in text_of(of_list)
+    if is_closed:
+        assert "So nobody can try this tool." in text_of(tried(client, name).content.decode())
+        assert not lines(name).filter(kind="call").exists()
 
 
 def test_a_tool_that_asks_needs_a_client(users: Users, declared: Declared) -> None:

@@ -61,8 +61,9 @@ _OF_PROGRAMS = re.compile(
 
 
 STEPS = (
-    walking_console.lists_and_forms, walking_console.pauses, walking_console.tokens, walking_console.tools_and_models,
-    walking_console.activity, walking_console.changes, walking.own_pages, walking.logging_in,
+    walking_console.lists_and_forms, walking_console.read_only, walking_console.pauses, walking_console.tokens,
+    walking_console.tools_and_models, walking_console.activity, walking_console.changes, walking.own_pages,
+    walking.logging_in,
 )  # fmt: skip
 #: What programs ask beside the endpoint.
 FOR_PROGRAMS = {

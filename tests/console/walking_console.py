@@ -6,8 +6,10 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.test import override_settings
 
 from mcp_django.console.credentials.lifetimes import new_nonce
 from mcp_django.models import (
@@ -156,6 +158,16 @@ def tools_and_models(walk: Walk) -> None:
         walk.open(admin_user, f"{models}{one.pk}/history/")
         walk.open(admin_user, f"{models}{one.pk}/change/")
     Restriction.objects.all().delete()
+
+
+def read_only(walk: Walk) -> None:
+    """What is closed while no agent may change data."""
+    tool = f"{CONSOLE}tool/{Tool.objects.get(name='update_record').pk}/"
+    change = Change.objects.filter(user=walk.users.ops, state="waiting").earliest("pk")
+    with override_settings(MCP={**settings.MCP, "READ_ONLY": True}):
+        for page in (f"{CONSOLE}tool/", f"{tool}change/", f"{tool}try/", f"{CHANGES}{change.pk}/change/", CONSOLE):
+            walk.open(walk.users.admin, page)
+        walk.send(walk.users.admin, f"{CHANGES}{change.pk}/decide/", {"_approve": "1", "digest": "old"})
 
 
 def pauses(walk: Walk) -> None:

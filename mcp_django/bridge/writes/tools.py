@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db import DataError, IntegrityError
 
+from mcp_django.access.read_only import is_read_only
 from mcp_django.access.throttling import throttles
 from mcp_django.bridge.changes import applying, change_rows, confirmations, outcomes
 from mcp_django.bridge.changes.outcomes import refused_by_database
@@ -290,6 +291,10 @@ class _Reading(WriteTool):
     """A tool that reads about writing. It is available where a tool that writes can be called."""
 
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
+
+    @property
+    def is_closed(self) -> bool:
+        return is_read_only()
 
     def is_available(self, request: MCPRequest) -> bool:
         writing = (tool for tool in self.site.tools.values() if isinstance(tool, OperationTool))

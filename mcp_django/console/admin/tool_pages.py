@@ -55,6 +55,8 @@ class TryAdmin(OverrideAdmin):
             said = _("An agent of yours may not read what this query reads, so you cannot try it.")
             self.message_user(request, said, messages.WARNING)
             return HttpResponseRedirect(self.page_url("change", row.pk))
+        if tool.is_closed:
+            return self.page(request, "tool/try", title=_("Try it"), object=row, is_closed=True)
         schema = tool.get_input_schema(viewers_request(request))
         may_choose_user = trying.may_try_as_others(request.user)
         posted = request.POST if request.method == "POST" else None

@@ -60,6 +60,11 @@ def kind_of(tool: BaseTool | None) -> str:
     return "query" if isinstance(tool, QueryTool) else "write" if isinstance(tool, WriteTool) else "function"
 
 
+def can_be_tried(row: Tool, tool: BaseTool | None) -> bool:
+    """Whether a call would find the tool."""
+    return row.enabled and tool is not None and not tool.is_closed
+
+
 @dataclass
 class ListedTool:
     """A line of the list."""
@@ -74,6 +79,10 @@ class ListedTool:
     @cached_property
     def tool(self) -> BaseTool | None:
         return tool_of(self.row)
+
+    @property
+    def can_be_tried(self) -> bool:
+        return can_be_tried(self.row, self.tool)
 
     @property
     def kind(self) -> str:
@@ -146,7 +155,7 @@ class ToolAdmin(TryAdmin):
         return obj is not None and bool(obj.query) and super().has_delete_permission(request, obj)
 
     def buttons(self, request: HttpRequest, row: Tool) -> Iterator[tuple[str, Any]]:
-        if row.enabled and tool_of(row) is not None:
+        if can_be_tried(row, tool_of(row)):
             yield "try", _("Try it")
         yield from super().buttons(request, row)
 
@@ -157,6 +166,11 @@ class ToolAdmin(TryAdmin):
         )
 
     # Its own page.
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **options: Any) -> HttpResponse:
+        tool = tool_of(context["original"])
+        context["is_closed"] = tool is not None and tool.is_closed
+        return super().render_change_form(request, context, *args, **options)
 
     def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
         if _DECLARED in request.POST:

@@ -113,8 +113,8 @@ class _Looked:
             "reads_all": reads_all, "why": printable(change.reason) if reads_all else "",
             "effect": parts_of(self.lines, page) if self.lines else None,
             "digest": self.digest if may_approve else "", "may_approve": may_approve,
-            "waits": not self.why_not, "problem": self.why_not or self.closed or self.problem, "progress": approvals.progress(change),
-            "needed": approvals.who(change),
+            "waits": not self.why_not, "problem": self.why_not or self.closed or self.problem,
+            "progress": approvals.progress(change), "needed": approvals.who(change),
         }  # fmt: skip
 
 
