@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import ADDITION, DELETION, LogEntry
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.test.utils import CaptureQueriesContext, isolate_apps
 from django.utils import timezone
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
 from mcp_django.console.admin import restrictions
+from mcp_django import ModelMCP
 from mcp_django.models import Call, Restriction
 from tests.bridge.resources.inventory.conftest import run as run_inventory
 from tests.console.visiting import client_of, content_of
@@ -153,6 +156,78 @@ def test_the_page_of_a_model_names_what_is_hidden_with_the_line_that_opens_it(us
 
     assert "password : looks like a secret, and is not named in fields; name it in fields of a ModelMCP" in said
     assert 'site.register(User, extra_fields=["…"])' in said
+
+
+class UserMCP(ModelMCP):
+    pass
+
+
+class NarrowMCP(ModelMCP):
+    fields = ["username"]
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda declared: None,
+         'registered in code already: name a field in extra_fields there, beside what stands there: site.register(User,'
+         ' extra_fields=["…"])'),
+        (lambda declared: declared.model(User, fields=["username"]),
+         'name a field in fields there, beside what stands there: site.register(User, fields=["…"])'),
+        (lambda declared: declared.model(User, UserMCP, description="People."),
+         'there: site.register(User, UserMCP, extra_fields=["…"])'),
+        (lambda declared: declared.model(User, UserMCP), f"name a field in extra_fields of {__name__}.UserMCP."),
+        (lambda declared: declared.model(User, NarrowMCP), f"name a field in fields of {__name__}.NarrowMCP."),
+    ],
+)  # fmt: skip
+def test_a_field_is_opened_where_its_model_is_registered(
+    users: Users, declared: Declared, declare: Callable[[Declared], None], said: str
+) -> None:
+    declare(declared)
+
+    page = content_of(client_of(users.admin).get(f"{LIST}of/auth.user/"))
+
+    assert said in page and "line in mcp.py" not in page and page.count("site.register") == said.count("site.register")
+
+
+def test_a_field_of_a_model_that_is_not_registered_is_opened_by_a_line(users: Users, declared: Declared) -> None:
+    class Admin(FlightAdmin):
+        list_display = ["number"]
+        fields, fieldsets = ["number"], None
+
+    declared.admin(Flight, Admin)
+
+    page = content_of(client_of(users.admin).get(FLIGHT))
+
+    assert 'This line in mcp.py of an app does it: site.register(Flight, extra_fields=["…"])' in page
+
+
+def test_users_and_rights_are_opened_by_lines_that_name_the_models_of_the_project(
+    users: Users, declared: Declared
+) -> None:
+    """Only where one of them is left out, whatever else is."""
+    client = client_of(users.admin)
+    without = content_of(client.get(LIST))
+    declared.unregister(Group)
+    with isolate_apps("tests.shop"):
+
+        class Member(User):
+            class Meta:
+                app_label = "shop"
+                proxy = True
+
+        declared.admin(Member, UserAdmin)
+
+        page = client.get(LIST)
+
+    assert "Only code opens these." in without and "import site" not in without
+    assert page.context["lines_for_rights"] == (
+        "from django.contrib.auth.models import Group\n"
+        f"from {__name__} import Member\n"
+        "from mcp_django import site\n\n"
+        "site.register(Group)\nsite.register(Member)"
+    )
+    assert "site.register(Group) site.register(Member)" in content_of(page)
 
 
 def test_groups_that_may_view_are_named_with_the_hook_that_decides_beyond(users: Users, declared: Declared) -> None:

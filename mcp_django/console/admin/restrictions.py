@@ -26,7 +26,7 @@ from mcp_django.console.admin import pausing
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.overrides import site_of
 from mcp_django.console.admin.seen_calls import seen_calls
-from mcp_django.console.review import exposed_models, inventory
+from mcp_django.console.review import exposed_models, inventory, registering
 from mcp_django.console.review.exposed_models import ExposedModel
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.csv_cells import spreadsheet_safe
@@ -77,6 +77,7 @@ class RestrictionAdmin(ActingAdmin):
                 searched=searched, lines=[(one, None if calls is None else calls[one.label]) for one in page],
                 left_out=sorted(inventory.unexposed(site).items()), may_switch=self.has_change_permission(request),
                 total=len(found), shows_groups=self._shows_groups(request),
+                lines_for_rights=registering.lines_for_rights(site),
             ).render()
         )  # fmt: skip
 
@@ -114,6 +115,7 @@ class RestrictionAdmin(ActingAdmin):
                 request, "restriction/model", title=model.label, site=site, model=model, groups=groups,
                 shown=[field for field in fields if not field.hidden], hidden=[one for one in fields if one.hidden],
                 actions=site.actions_on(model.model_mcp.model), may_switch=self.has_change_permission(request),
+                cure=registering.cure_of(model.model_mcp),
             ).render()
         )  # fmt: skip
 
