@@ -114,8 +114,18 @@ def test_the_live_page_is_narrowed_as_the_list_is_and_asks_little(client: Client
 
     assert page.count("<tr>") == 40 and "tool_0" not in page and "&lt;b&gt;1&lt;/b&gt;" in page
     assert len(asked) <= 4
-    assert "tool: tool_1" in text_of(client.get(url).content.decode())
     assert client.get(f"{CALLS}live/?tool=%00").status_code == 302
+
+
+def test_the_live_page_calls_its_filters_as_the_list_does(client: Client) -> None:
+    make_call(at=ago(minutes=1), kind="call", outcome="waiting", user_id="17", user_name="<b>ops</b>", name="tool_1")
+    asked = {"tool": "tool_1", "outcome": "waiting", "kind": "call", "user": "17", "day": "today", "reason": "NO_SCOPE"}
+
+    page = content_of(client.get(f"{CALLS}live/", asked))
+
+    assert (
+        "Only outcome: waiting reason: NO_SCOPE kind: call of a tool user: <b>ops</b> tool or prompt: tool_1 · All calls"
+    ) in page
 
 
 # Added up.

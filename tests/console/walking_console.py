@@ -227,6 +227,8 @@ def activity(walk: Walk) -> None:
         walk.open(admin_user, f"{CONSOLE}{query}")
         walk.open(admin_user, f"{CALLS}totals/{query}")
         walk.open(admin_user, f"{CALLS}live/{query}")
+    token, user = walk.things[AccessToken].pk, admin_user.pk
+    walk.open(admin_user, f"{CALLS}live/?kind=call&outcome=refused&token={token}&user={user}&tool=find_records")
     walk.open(admin_user, f"{CALLS}{made.pk}/credential/")
     page = walk.open(admin_user, f"{CALLS}connections/").content.decode()
     for kind, one in zip(("session", "task"), named(page)[-2:], strict=True):

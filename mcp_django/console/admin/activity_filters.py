@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib import admin
@@ -210,6 +210,17 @@ class ModelFilter(ValueFilter):
     title = _("model")
     parameter_name = "model"
     column = label = "model"
+
+
+def in_words(request: HttpRequest, model_admin: Any, given: Mapping[str, str]) -> list[tuple[Any, Any]]:
+    """Filters with their values, by parameter, as the list of the ModelAdmin calls both."""
+    found = []
+    for cls in model_admin.list_filter:
+        name = cls.parameter_name
+        if name in given:
+            one = cls(request, {name: [given[name]]}, Call, model_admin)
+            found.append((one.title, dict(one.lookup_choices).get(given[name], given[name])))
+    return found
 
 
 def search(calls: Any, text: str) -> QuerySet[Any]:

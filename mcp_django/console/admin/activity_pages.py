@@ -62,8 +62,9 @@ class ActivityPages(PagesAdmin):
         shown, is_too_slow = _newest(calls)
         if "part" not in request.GET:
             return self.page(
-                request, "call/live", title=_("Activity, live"), calls=shown, given=given, most=_LIVE,
-                is_too_slow=is_too_slow, query=request.GET.urlencode(), changed_at=timezone.now(),
+                request, "call/live", title=_("Activity, live"), calls=shown, most=_LIVE, is_too_slow=is_too_slow,
+                query=request.GET.urlencode(), changed_at=timezone.now(),
+                given=activity_filters.in_words(request, self, given),
             )  # fmt: skip
         request.current_app = self.admin_site.name
         body = render_to_string(
