@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core import mail
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.text import capfirst
 
 import mcp_django
@@ -27,7 +28,7 @@ from mcp_django.core.compat.admin import model_admins
 from mcp_django.exchange.scopes import SCOPES
 from mcp_django.models import AccessToken, Call, Prompt, Tool
 from mcp_django.protocol.revisions import REVISIONS
-from mcp_django.server import due
+from mcp_django.server import due, ending_tokens
 from tests.console import walking, walking_console
 from tests.console.test_rights import MARK, things  # noqa: F401 - a fixture
 from tests.console.walking import Walk
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db", "trail")
 #: What is named as it is everywhere: files, programs, and values of the test.
 NAMED = [
     "~/.cursor/mcp.json", "~/.codeium/windsurf/mcp_config.json", "~/.config/goose/config.yaml",
-    ".vscode/mcp.json", "curl", "JSON", "MCP", "True", "False", "None", "csv", "json", "ms",
+    ".vscode/mcp.json", "curl", "JSON", "MCP", "True", "False", "None", "csv", "json",
     "EWR", "JFK", "LGA", "IAH", "UA", "AA", "United", "American", "fog", "ice", "FlightAdmin.get_queryset",
     "aaaaaaaaaaaaaaaaaaaaaa", "mcp", "old-client", "recount", f"{MARK}.it", f"{MARK.title()} query", "Saved",
     *REVISIONS, "django", "claude.ai", "console of", "testserver", "count", "Demo project", "nightly",
@@ -101,8 +102,13 @@ def test_every_text_that_people_read_can_be_translated(walk: Walk, monkeypatch: 
 
 
 def test_every_text_of_a_mail_can_be_translated(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    soon, used = timezone.now() + timedelta(days=1), timezone.now()
+    ending = {"expires_at": soon, "last_used_at": used, "created_at": soon - timedelta(days=60)}
+    for user in User.objects.filter(username__in=["admin", "bob"]):
+        AccessToken.objects.filter(pk=AccessToken.objects.create_token(user=user, name=MARK)[0].pk).update(**ending)
     pseudo_locale.speak(monkeypatch)
     due.write_to_people()
+    assert ending_tokens.write_to_users() == 2
 
     read = [line for sent in mail.outbox for line in (sent.subject, *sent.body.splitlines())]
     assert len({tuple(sent.to) for sent in mail.outbox}) == 2
