@@ -116,6 +116,21 @@ def test_clients_that_do_not_reach_this_machine_are_not_offered(settings: Any) -
     assert [*ids.values()] == [{"claude-desktop", "zed"}, {"claude", "chatgpt", "n8n", "claude-desktop", "zed"}]
 
 
+@pytest.mark.parametrize("middleware", ["all", "without logins"])
+def test_strangers_find_the_way_to_their_own_page_where_there_is_one(
+    users: Users, settings: Any, middleware: str
+) -> None:
+    if middleware == "without logins":
+        settings.MIDDLEWARE = [one for one in settings.MIDDLEWARE if one.startswith("django.middleware.")]
+        assert "/mcp/connected" not in Client().get("/mcp", headers={"accept": CHROMIUM}).content.decode()
+        return
+    link = '<a href="/mcp/connected">Log in to see your agent</a>'
+
+    assert link in opened(None) and link not in opened(users.viewer)
+    login = Client().get("/mcp/connected")
+    assert login.status_code == 302 and login["Location"].endswith("?next=%2Fmcp%2Fconnected")
+
+
 def test_the_page_has_a_way_back_to_the_site() -> None:
     assert '<a href="/">Back to the site</a>' in opened(None)
 

@@ -29,7 +29,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if get_conf().LANDING_PAGE == "login" and not is_known:
         return _varied(login(request))
     logs_in = apps.is_installed(OAUTH_APP)
-    endpoint = resource_of(request)
+    endpoint, own_url = resource_of(request), own_page_path(site.name)
     context = {
         "title": title_of(site),
         "endpoint": endpoint,
@@ -38,8 +38,9 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
         "clients": client_setups(endpoint, server_name(site), logs_in=logs_in),
         "logs_in": logs_in,
         "is_known": is_known,
-        "connected_url": own_page_path(site.name) if is_known else None,
-        "login_url": own_page_path(site.name) if get_conf().SELF_SERVICE and not is_known else None,
+        # It leads strangers to the login.
+        "connected_url": own_url,
+        "login_url": own_url if get_conf().SELF_SERVICE and not is_known else None,
         "add_token_url": _add_token_url(request, site) if is_known else None,
         "home_url": home_url(request),
     }
