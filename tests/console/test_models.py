@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
-from mcp_django.console.admin import restrictions
 from mcp_django import ModelMCP
+from mcp_django.console.admin import restrictions
 from mcp_django.models import Call, Restriction
 from tests.bridge.resources.inventory.conftest import run as run_inventory
 from tests.console.visiting import client_of, content_of
