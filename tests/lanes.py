@@ -111,25 +111,25 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "test": (
         (
-            Step("SQLite", pytest("--lane", "test", *COMPUTING), 4195),
-            Step("PostgreSQL", pytest(*DATABASE), 998, POSTGRESQL),
+            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5430),
+            Step("PostgreSQL", pytest(*DATABASE), 1236, POSTGRESQL),
         ),
         (
             *LINT,
-            Step("servers", pytest("--lane", "test", *WAITING), 473),
+            Step("servers", pytest("--lane", "test", *WAITING), 504),
             CONFORMANCE,
         ),
     ),
     "more": (
         (
-            Step("SQLite", pytest("--lane", "more", *COMPUTING), 422),
-            Step("MariaDB", pytest(*DATABASE), 998, MARIADB),
-            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 2450),
-            Step("newest, PostgreSQL", newest(*DATABASE), 998, POSTGRESQL),
+            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1191),
+            Step("MariaDB", pytest(*DATABASE), 1158, MARIADB),
+            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3372),
+            Step("newest, PostgreSQL", newest(*DATABASE), 1236, POSTGRESQL),
         ),
         (
-            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 780),
-            Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 97, POSTGRESQL),
+            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 838),
+            Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 113, POSTGRESQL),
         ),
     ),
     "release": (
