@@ -93,7 +93,7 @@ def test_the_agents_of_a_user_a_token_and_an_app_are_paused_on_their_pages(users
 
     # The page of a token and of a grant leads to the page of its user.
     for page in (token, reverse("admin:mcp_django_grant_pause", args=[grant.pk])):
-        shown = content_of(client.get(page.replace("/pause/", "/change/")))
+        shown = client.get(page.replace("/pause/", "/change/")).content.decode()
         assert "Pause the agents of ops" in shown
     less = client_of(
         make_staff("guard", "mcp_django.pause_agents", "mcp_django.view_accesstoken", "mcp_django.view_grant")
