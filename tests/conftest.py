@@ -127,6 +127,15 @@ def django_db_keepdb() -> bool:
     return os.environ.get("TEST_DATABASE", "sqlite") == "sqlite" and migrated.copy_databases()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _json_is_known() -> None:
+    """The checks of Django 6.1 ask each database whether it knows JSON, also in tests that may not ask one."""
+    from django.db import connections
+
+    for connection in connections.all():
+        vars(connection.features)["supports_json_field"] = True
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any, django_db_keepdb: bool) -> Iterator[None]:
     """The test databases, on a server that knows time zones; each test leaves them with the rows of ``migrate``."""
