@@ -53,7 +53,7 @@ def is_held(row: Task | Change) -> bool:
 
 
 def give_time_back(pause: Restriction, using: str) -> None:
-    """Let what a pause has held expire later. It is about to be deleted, and holds that still."""
+    """Let what a pause has held expire later, by the length of the pause, whose row is about to be deleted."""
     ending = Restriction.objects.using(using).pauses().filter(pk=pause.pk)
     for at in ending.values_list("at", flat=True):
         length = max(timezone.now() - at, timedelta())

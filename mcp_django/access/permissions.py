@@ -34,7 +34,7 @@ class Decision(Enum):
     ALLOWED = "allowed"
     #: The credential lacks the scope. Nothing else was asked.
     NO_SCOPE = "no scope"
-    #: It may change data, or is about that, and MCP["READ_ONLY"] lets no agent change any.
+    #: It may change data, or belongs to a change, and MCP["READ_ONLY"] lets no agent change any.
     READ_ONLY = "read only"
     #: An administrator switched it off.
     SWITCHED_OFF = "switched off"

@@ -1,4 +1,4 @@
-"""MCP["READ_ONLY"]: whether agents have no tool that may change data, and what asks what they have without it."""
+"""MCP["READ_ONLY"]: whether it holds, and how to look at what it closes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_read_only() -> bool:
 
 @contextmanager
 def read_only_ignored() -> Iterator[None]:
-    """Within it, the tools that READ_ONLY closes are found: only to look at, since whatever writes must be refused."""
+    """Find the tools that READ_ONLY closes, to look at them. Whoever uses it must refuse whatever writes."""
     token = _is_ignored.set(True)
     try:
         yield

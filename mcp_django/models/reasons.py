@@ -23,7 +23,7 @@ REASONS: Mapping[str, Any] = {
     "NO_GROUP": _("It is for groups that the user is not in. To the agent, it does not exist."),
     "NO_PERMISSION": _("The user lacks the permission."),
     "NOT_WRITABLE": _("Agents may not write this: the project does not let them, or an administrator decided so."),
-    "READ_ONLY": _('It changes data, or is about that, and MCP["READ_ONLY"] lets no agent change any.'),
+    "READ_ONLY": _('It changes data, or belongs to a change, and MCP["READ_ONLY"] lets no agent change any.'),
     "PAUSED": _("Its agents were paused. They were told the reason."),
     "NO_TASKS": _("It runs only as a task, and this site runs no tasks."),
     "INSUFFICIENT_SCOPE": _("The app lacks a scope that its user can give it. It was told to ask."),

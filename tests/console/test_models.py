@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
-from mcp_django import ModelMCP
+from mcp_django import MCPSite, ModelMCP
 from mcp_django.console.admin import restrictions
 from mcp_django.models import Call, Restriction
 from tests.bridge.resources.inventory.conftest import run as run_inventory
@@ -96,6 +96,17 @@ def test_a_switch_takes_a_model_away_and_gives_it_back(users: Users) -> None:
 
     assert (row.site, row.kind, row.name, closed) == ("mcp", "model", "flights.flight", True)
     assert "tailnum" in described(agent)["fields"] and not Restriction.objects.exists()
+
+
+def test_what_is_off_on_each_site_stays_off_on_the_others(users: Users) -> None:
+    other = MCPSite("other")
+    Restriction.objects.create(site="", kind="field", name="flights.flight.tailnum")
+    client = client_of(users.admin)
+    on = [field.name for field in client.get(FLIGHT, {"site": "mcp"}).context["shown"]]
+
+    client.post(f"{FLIGHT}?site=mcp", {"on": on, "off": ["tailnum"]})
+
+    assert list(Restriction.objects.values_list("site", "name")) == [(other.name, "flights.flight.tailnum")]
 
 
 def test_both_are_in_the_history_of_the_admin_and_in_the_trail(users: Users) -> None:

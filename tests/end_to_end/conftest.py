@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.conftest import need
+from tests.end_to_end.callback import Callback
 from tests.end_to_end.servers import Project, Served, demo
 
 # A page of a busy machine takes longer than the five seconds that a browser waits by itself.
@@ -81,6 +82,13 @@ def served(demo_project: Project) -> Iterator[Served]:
 def token(demo_folder: Path, served: Served) -> str:
     """The token that the demo printed: admin's, with all scopes."""
     return (demo_folder / "token").read_text().strip()
+
+
+@pytest.fixture
+def callback() -> Iterator[Callback]:
+    made = Callback()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from mcp_django.console.admin import pausing
 from mcp_django.console.admin.base import ActingAdmin
 from mcp_django.console.admin.overrides import site_of
 from mcp_django.console.admin.seen_calls import seen_calls
-from mcp_django.console.review import exposed_models, inventory, registering
+from mcp_django.console.review import exposed_models, inventory, model_switches, registering
 from mcp_django.console.review.exposed_models import ExposedModel
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.core.csv_cells import spreadsheet_safe
@@ -177,14 +177,12 @@ class RestrictionAdmin(ActingAdmin):
         with acting(request), transaction.atomic(router.db_for_write(Restriction)):
             for name, is_off in changed.items():
                 if is_off:
-                    row, is_new = Restriction.objects.get_or_create(site=site.name, kind=kind, name=name)
-                    if is_new:
+                    row = model_switches.switch(site.name, kind, name, is_on=False)
+                    if row is not None:
                         self.log_addition(request, row, [{"added": {}}])
                     continue
-                rows = Restriction.objects.filter(site__in=(site.name, ""), kind=kind, name=name)
-                self.log_deletions(request, rows)
-                for row in rows:  # One by one, since the trail has a line for each.
-                    row.delete()
+                self.log_deletions(request, model_switches.closing(site.name, kind, name))
+                model_switches.switch(site.name, kind, name, is_on=True)
         text = ngettext("%(count)d switch was changed.", "%(count)d switches were changed.", len(changed))
         self.message_user(request, text % {"count": len(changed)}, messages.SUCCESS if changed else messages.INFO)
 

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from django.db import router
+from django.db.models import QuerySet
 
 from mcp_django.access.overrides import NO_RESTRICTIONS
 from mcp_django.bridge.sites import MCPSite, all_sites, superusers_request
@@ -43,17 +44,24 @@ def changed(wanted: Switches) -> Switches:
     return found
 
 
-def switch(site: str, kind: str, name: str, *, is_on: bool) -> None:
-    """Switch a model or a field of one site alone, with a line in the trail for each row."""
+def closing(site: str, kind: str, name: str) -> QuerySet[Restriction]:
+    """The rows by which a model or a field is off on a site; that of an empty site holds on each."""
+    rows: QuerySet[Restriction] = _rows().filter(site__in=(site, ""), kind=kind, name=name)
+    return rows
+
+
+def switch(site: str, kind: str, name: str, *, is_on: bool) -> Restriction | None:
+    """Switch a model or a field of one site alone, with a line in the trail for each row. Returns the row, if new."""
     if not is_on:
-        _rows().get_or_create(site=site, kind=kind, name=name)
-        return
-    for row in _rows().filter(site__in=(site, ""), kind=kind, name=name):
+        made, is_new = _rows().get_or_create(site=site, kind=kind, name=name)
+        return made if is_new else None
+    for row in closing(site, kind, name):
         # What was off on each site stays off on the others.
         others = [] if row.site else [one.name for one in all_sites() if one.name != site]
         for other in others:
             switch(other, kind, name, is_on=False)
         row.delete()
+    return None
 
 
 def mistakes(wanted: Switches, sites: Mapping[str, MCPSite]) -> Iterator[str]:

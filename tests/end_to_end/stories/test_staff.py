@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.end_to_end.browsing import log_in
+from tests.end_to_end.callback import Callback, url_of
 from tests.end_to_end.servers import Project, Served, wait_for
 from tests.end_to_end.test_deciding_browser import FLIGHT, _proposed
-from tests.end_to_end.test_oauth_browser import Callback, callback, url_of  # noqa: F401
 from tests.end_to_end.test_own_browser import flights_of
 from tests.oauth.flow import CLAUDE_CODE, Program
 
@@ -24,10 +24,7 @@ Tool.objects.update_or_create(site="mcp", name="update_record", defaults={"enabl
 
 
 def test_an_agent_is_connected_watched_and_sent_away_by_its_user(
-    browser: Browser,
-    demo_project: Project,
-    served: Served,
-    callback: Callback,  # noqa: F811
+    browser: Browser, demo_project: Project, served: Served, callback: Callback
 ) -> None:
     demo_project.run(ASKING)
     context = browser.new_context(base_url=served.origin, viewport={"width": 390, "height": 900})
@@ -70,7 +67,7 @@ def test_an_agent_is_connected_watched_and_sent_away_by_its_user(
 _NOTES = "from demo_project.flights.models import Flight; print(Flight.objects.get(pk={key}).notes)"
 
 
-def connected(page: Page, served: Served, callback: Callback) -> str:  # noqa: F811
+def connected(page: Page, served: Served, callback: Callback) -> str:
     """The token of a program that its user lets in, with all that it asks for."""
     program = Program(CLAUDE_CODE, callback.url)
     page.goto(url_of(program, served, "read write"))
