@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.object_actions import ObjectAction as ObjectAction
     from mcp_django.bridge.declared.options import ModelMCP as ModelMCP
     from mcp_django.bridge.declared.project_hooks import ignores_object as ignores_object
+    from mcp_django.bridge.decorators import expose as expose
+    from mcp_django.bridge.decorators import expose_form as expose_form
     from mcp_django.bridge.decorators import prompt as prompt
     from mcp_django.bridge.decorators import register as register
     from mcp_django.bridge.decorators import resource as resource
@@ -58,6 +60,8 @@ _HOMES = {
     "WatchedQuerySetMixin": "mcp_django.push.bulk",
     "action": "mcp_django.bridge.tools.actions",
     "changed": "mcp_django.push.bulk",
+    "expose": "mcp_django.bridge.decorators",
+    "expose_form": "mcp_django.bridge.decorators",
     "flush": "mcp_django.push",
     "ignores_object": "mcp_django.bridge.declared.project_hooks",
     "prompt": "mcp_django.bridge.decorators",
@@ -85,6 +89,8 @@ __all__ = [
     "__version__",
     "action",
     "changed",
+    "expose",
+    "expose_form",
     "flush",
     "ignores_object",
     "prompt",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
+from django.apps.registry import Apps
 from django.db.models.signals import post_delete, post_migrate
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
@@ -83,12 +84,27 @@ def _register_pages() -> None:
             admin.register(admin_site)
 
 
-def _make_rows(*, using: str, **kwargs: Any) -> None:
-    """Make a row for every tool and every declared prompt, so that an administrator finds it."""
-    from mcp_django.bridge.override_rows import make_prompt_rows, make_tool_rows
+def _make_rows(*, using: str, apps: Apps = apps, **kwargs: Any) -> None:
+    """Make a row for every tool and every declared prompt, so that an administrator finds it.
 
+    There may be no tables, or older ones, after ``migrate mcp_django zero``.
+    """
+    from mcp_django.bridge.override_rows import make_prompt_rows, make_tool_rows
+    from mcp_django.models import Prompt, Tool
+
+    if not all(_is_migrated(model, apps) for model in (Tool, Prompt)):
+        return
     make_tool_rows(using)
     make_prompt_rows(using)
+
+
+def _is_migrated(model: Any, apps: Apps) -> bool:
+    """Whether the table of a model has the columns that it shall have."""
+    try:
+        found = apps.get_model(model._meta.label)._meta.local_fields
+    except LookupError:
+        return False
+    return {one.name for one in found} == {one.name for one in model._meta.local_fields}
 
 
 def _make_tool_rows(**kwargs: Any) -> None:

@@ -112,7 +112,9 @@ class Conf:
     #: What a client may tell its model about this server, before [what every server says](sites.md#instructions).
     INSTRUCTIONS: str = ""
     #: The base of `request.build_absolute_uri()` where no request came in: on stdio, and in checks before a push.
-    BASE_URL: str = "http://localhost"
+    #: Empty: `localhost`, or where it is not allowed the first of `ALLOWED_HOSTS`; `https` with `SECURE_SSL_REDIRECT`.
+    #: Set it where the host chooses a tenant, and for gRPC.
+    BASE_URL: str = ""
     #: Worker threads of an ASGI process, beside one for the server's own work while all are taken. 0: requests are
     #: answered in Django's one thread-sensitive thread, for tests.
     THREADS: int = 8
@@ -233,8 +235,8 @@ class Conf:
     SOCKET_IDLE_SECONDS: float = 3600.0
 
     # Tokens and logging in.
-    #: How long a process may trust what it read of a token, its user, the user's [permissions](access.md), a session
-    #: and the overrides of tools and prompts. 0: never.
+    #: How long a process caches tokens, users, their [permissions](access.md), sessions, and the overrides of tools
+    #: and prompts. 0: not at all.
     TOKEN_CACHE_SECONDS: float = 1.0
     #: The most days that a token may live, and then none may live without an end. `None`: any number. It concerns
     #: tokens that are made or get another date from now on.

@@ -102,7 +102,7 @@ class MCPApplication:
         if ours is None or ours.route.name != "endpoint":
             return self._django if self._sockets_elsewhere else _refuse_socket
         problem = socket_problem(self._site.has_call_context)
-        if problem is None:
+        if problem is None or self._site.exposes_api:
             return self._consumer
         logger.error("WebSocket refused: %s", problem)
         return _refuse_socket

@@ -23,6 +23,12 @@ INSTALLED_APPS = [
     "django_tasks_db",
     "tests.shop",
     "tests.bridge.writes.lab",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "django_filters",
+    "tests.api.project",
+    "tests.api.ninja_project",
+    "tests.api.forms_project",
 ]
 if VERSION >= (6, 1):
     MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}

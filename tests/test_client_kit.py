@@ -325,7 +325,7 @@ def test_a_refusal_has_its_true_reason_where_an_agent_reads_absence(db: None, de
             "arguments": reason(lambda: client.call("find_records", **airline, fields=["nmae"])),
         }
 
-    nothing = "There is no such model, field, row, tool, prompt or resource."
+    nothing = "There is no such model, field, row, tool, operation, prompt or resource."
     view = "The permission flights.view_flight or flights.change_flight is missing."
     change = "The permission flights.change_flight is missing."
     hidden = "No row of this key is among those that get_queryset gives the user."

@@ -15,11 +15,12 @@ from mcp_django import buses, content, exceptions, test
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/reference-imports.md").read_text()
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 #: Each public module, and its public names.
 PUBLIC: dict[str, list[str]] = {
     "mcp_django": mcp_django.__all__,
     "mcp_django.admin": ["AccessTokenAdmin", "CallAdmin", "PromptAdmin", "ToolAdmin", "register"],
+    "mcp_django.audit.logs": ["JSONFormatter"],
     "mcp_django.audit.signals": ["call_recorded"],
     "mcp_django.buses": buses.__all__,
     "mcp_django.console.pages.connecting": ["client_setups"],

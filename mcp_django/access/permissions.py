@@ -95,6 +95,8 @@ def has_scope(request: MCPRequest, scope: str) -> bool:
 
     While a tool is used, the scope ``tool:NAME`` grants whatever that tool needs: see ``using_tool``.
     """
+    if request.is_api_only and not scopes.is_of_api(scope):
+        return False
     held = _held(request)
     if scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held:
         return True
@@ -153,9 +155,7 @@ def has_declined(request: MCPRequest, needed: Iterable[str], tool: object) -> bo
 
 def _suppose(request: MCPRequest, scope: str) -> bool:
     """Whether the client may get the scope; then it is noted as needed."""
-    site, named = getattr(request.mcp, "site", None), scope
-    if scope in (scopes.ANY_MODEL, scopes.ANY_WRITABLE):
-        named = scopes.broader(scope)
+    site, named = getattr(request.mcp, "site", None), scopes.OF_ANY.get(scope, scope)
     if site is None or not can_be_granted(site, named):
         return False
     if request.supposed is not None:
@@ -206,7 +206,7 @@ def _only_reads(scope: str) -> bool:
 def can_be_granted(site: Site, scope: str) -> bool:
     """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one.
 
-    A scope for one model or tool is a part where there is such a model or tool.
+    A scope for one model, resource of the API, or tool is a part where there is such a one.
     """
     offered = scopes.expand(scopes_to_ask_for(site))
     return all(_is_part_of(offered, site, one) for one in scopes.expand([scope]))
@@ -216,7 +216,8 @@ def _is_part_of(offered: Set[str], site: Site, scope: str) -> bool:
     if scope in offered:
         return True
     if not scope.startswith("tool:"):
-        return scopes.grant(offered, scope) and scopes.is_of_some_model(scope)
+        is_there = scopes.is_of_some_model(scope) or scopes.resource_of(scope) in site.api_resources
+        return scopes.grant(offered, scope) and is_there
     name = scope.removeprefix("tool:")
     tool = site.tools.get(name)
     # ``tool:NAME`` grants whatever the tool needs, such as reading every model, so its whole scope must be offered.

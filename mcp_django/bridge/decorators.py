@@ -1,13 +1,15 @@
-"""The decorators by which a project declares models, tools, prompts and resources: ``mcp_django.tool`` and others."""
+"""How a project declares models, tools, prompts, resources and its API: ``mcp_django.tool`` and others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from functools import partial
+from typing import Any, Literal, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
+from django.forms import BaseForm
 
 from mcp_django.bridge.completion import CompletionFunction
 from mcp_django.bridge.declared.consent import Consent
@@ -50,6 +52,8 @@ def tool(
     idempotent: bool = False,
     open_world: bool = False,
     input_schema: Mapping[str, Any] | None = None,
+    form: type[BaseForm] | None = None,
+    serializer: Any = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
     on_loop: bool = True,
@@ -71,6 +75,8 @@ def tool(
     idempotent: bool = False,
     open_world: bool = False,
     input_schema: Mapping[str, Any] | None = None,
+    form: type[BaseForm] | None = None,
+    serializer: Any = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
     on_loop: bool = True,
@@ -82,7 +88,9 @@ def tool(
 
     ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
     the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
-    function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
+    function is then ``f(request, arguments)``. With ``form``, a class of Django's forms, or ``serializer``, one of
+    Django REST framework's, the arguments are its fields, and the function gets it bound and valid: ``f(request,
+    form)``. With ``task`` a call may continue as a task: True, "required" or
     "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. With
     ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. ``consent`` is "preview", "ask",
     "approve" or an ``Approval``: with more than "preview" a call is previewed and confirmed first, and its user or
@@ -94,6 +102,11 @@ def tool(
     def decorate(decorated: F) -> F:
         from mcp_django.bridge.tools.function import FunctionTool
 
+        cls: Any = FunctionTool
+        if form is not None or serializer is not None:
+            from mcp_django.bridge.api.function_forms import FieldsTool
+
+            cls = partial(FieldsTool, form=form, serializer=serializer)
         annotations = Annotations(
             read_only=read_only,
             destructive=destructive and not read_only,
@@ -101,7 +114,7 @@ def tool(
             open_world=open_world,
         )
         site.add_tool(
-            FunctionTool(
+            cls(
                 decorated,
                 name=name,
                 title=title,
@@ -203,3 +216,73 @@ def resource(
         return function
 
     return decorate
+
+
+@refuse_unknown
+def expose(
+    target: Any,
+    *,
+    include: Collection[str] = ("*",),
+    exclude: Collection[str] = (),
+    tools: Collection[str] = (),
+    credentials: Callable[[Any], Mapping[str, str]] | None = None,
+    headers: Collection[str] = (),
+    version: str = "",
+    show_secrets: Collection[str] = (),
+    params: Mapping[str, Mapping[str, str]] | None = None,
+    authentication: Literal["", "replace"] = "",
+    preview: Mapping[str, str] | None = None,
+    consent: Mapping[str, Consent] | None = None,
+    site: MCPSite = site,
+) -> None:
+    """Offer the operations of the project's own API as tools, under the rules that the API has over HTTP.
+
+    ``target`` is a router, a view class, a view function, a NinjaAPI, or the beginning of a path: what the URLconf
+    serves of it is offered, but for what gives access, serves machines or makes pages. Operations are named
+    ``resource.action``. ``include`` and ``exclude`` are lists of such names, in which ``*`` stands for anything; an
+    exact name in ``include`` offers what is otherwise left out. ``tools`` names operations that become tools of their
+    own. ``credentials`` is a function of the principal that returns headers, by which the project's own authentication
+    finds the user; with ``authentication="replace"`` the principal takes the place of an authentication that does more
+    than find a user. ``headers`` names more headers of the client that the API gets, and ``version`` the version of the
+    API. ``show_secrets`` names fields that are shown though they are named like secrets, ``params`` says what
+    parameters of an operation are for, as ``{"stats.get": {"day": "A date."}}``, and ``consent`` what a change needs,
+    as for ``tool``: deletions ask by themselves. ``preview={"order.pay": "rollback"}`` shows what an operation does by
+    running it and rolling back its rows, but not what it did elsewhere. Raises ImproperlyConfigured.
+    """
+    from mcp_django.bridge.api.exposures import Exposure
+
+    site.add_exposure(
+        Exposure(
+            target,
+            include=include,
+            exclude=exclude,
+            tools=tools,
+            credentials=credentials,
+            headers=headers,
+            version=version,
+            show_secrets=show_secrets,
+            params=params,
+            authentication=authentication,
+            preview=preview,
+            consent=consent,
+        )
+    )
+
+
+@refuse_unknown
+def expose_form(
+    *names: str,
+    headers: Collection[str] = (),
+    params: Mapping[str, Mapping[str, str]] | None = None,
+    consent: Mapping[str, Consent] | None = None,
+    site: MCPSite = site,
+) -> None:
+    """Offer pages with a form as operations ``NAME.submit``, each by the name of its URL: ``expose_form("contact")``.
+
+    Its view is a FormView, a CreateView or an UpdateView, or inherits one. An agent gives values by the names of the
+    form's fields; the page is asked for, filled in and sent, so that the others keep what it shows. The options are
+    those of ``expose``. Raises ImproperlyConfigured.
+    """
+    from mcp_django.bridge.api.exposures import Exposure, FormPages
+
+    site.add_exposure(Exposure(FormPages(names), headers=headers, params=params, consent=consent))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.http import HttpRequest
 
+    from mcp_django.bridge.api.api import Api
+    from mcp_django.bridge.api.exposures import Exposure
     from mcp_django.bridge.prompts.function import FunctionPrompt
     from mcp_django.bridge.tools.function import FunctionTool
     from mcp_django.exchange.requests import MCPRequest
@@ -99,19 +101,21 @@ def superusers_request() -> MCPRequest:
 
 
 def names_nothing(scope: str) -> str:
-    """Why a scope for one model or tool can grant nothing: the text for a person who mistyped it, or an empty one."""
+    """Why a scope for one model, resource or tool can grant nothing, for a person who mistyped it; or an empty text."""
     from mcp_django.models import Tool
 
     kind, _, rest = scope.partition(":")
-    name = rest.rpartition(":")[0] if kind == "model" else rest
+    name = rest if kind == "tool" else rest.rpartition(":")[0]
     known: set[str] = set()
     for site in all_sites():
-        known.update(site.models if kind == "model" else site.tools)
+        known.update({"model": site.models, "api": site.api_resources}.get(kind, site.tools))
     # Actions that the project offers for some requests alone are known by their rows.
     if not rest or name in known or (kind == "tool" and Tool.objects.filter(name=name).exists()):
         return ""
     named = nearest_name(name, known)
-    if kind == "model":
+    if kind == "api":
+        said = gettext("%(scope)s names no resource of the API of this server.") % {"scope": repr(scope)}
+    elif kind == "model":
         said = gettext("%(scope)s names no model of this server.") % {"scope": repr(scope)}
     else:
         said = gettext("%(scope)s names no tool of this server.") % {"scope": repr(scope)}
@@ -165,6 +169,9 @@ class MCPSite:
         self.keys_alone: dict[type[Model], KeyMCP] = {}
         #: Declared resources by their URI, and resource templates by the template.
         self.resources: dict[str, FunctionResource | FunctionTemplate] = {CHANGE_URI: change_template(self)}
+        #: What is exposed of the project's API, and what that comes to: found when it is first asked for.
+        self._exposures: list[Exposure] = []
+        self._api: Api | None = None
         #: Declared prompts by name.
         self.prompts: dict[str, FunctionPrompt] = {}
         _sites.add(self)
@@ -299,6 +306,17 @@ class MCPSite:
         # They were read without a row that says that this tool is off.
         overrides.tools.clear()
 
+    def add_exposure(self, exposure: Exposure) -> None:
+        from mcp_django.bridge.api.operations import what_is_no_target
+        from mcp_django.bridge.api.resource import api_template
+
+        if said := what_is_no_target(exposure.target):
+            raise ImproperlyConfigured(said)
+        self._exposures.append(exposure)
+        template = api_template(self)
+        self.resources.setdefault(template.uri, template)
+        self._forget()
+
     def add_prompt(self, prompt: FunctionPrompt) -> None:
         if prompt.name in self.prompts:
             raise ImproperlyConfigured(f"Two prompts are named {prompt.name}. Give one of them another name=.")
@@ -315,6 +333,26 @@ class MCPSite:
         self.resources[resource.uri] = resource
 
     # Lookup.
+
+    @property
+    def api(self) -> Api:
+        """The operations of the project's API that are exposed. ``mcp.py`` is imported before the URLconf."""
+        if self._api is None:
+            from mcp_django.bridge.api.api import Api
+
+            import_module(settings.ROOT_URLCONF)
+            self._api = Api(self._exposures)
+        return self._api
+
+    @property
+    def exposes_api(self) -> bool:
+        """Whether ``expose`` or ``expose_form`` names anything, whatever the URLconf serves of it."""
+        return bool(self._exposures)
+
+    @property
+    def api_resources(self) -> Collection[str]:
+        """The names of the resources of that API."""
+        return self.api.resources if self._exposures else ()
 
     @property
     def models(self) -> dict[str, ModelMCP]:
@@ -349,7 +387,9 @@ class MCPSite:
             tools: list[BaseTool] = [
                 *(cls(self) for cls in _QUERY_TOOLS),
                 *(cls(self) for cls in _WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
+                *self._api_tools(),
                 *self._functions.values(),
+                *self._operation_tools(),
             ]
             self._adding_actions = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
             for model_mcp in self.models.values():
@@ -369,6 +409,18 @@ class MCPSite:
             # Last: another thread that finds it finds the others too.
             self._tools = found
         return self._tools
+
+    def _api_tools(self) -> Iterator[BaseTool]:
+        if self._exposures:
+            from mcp_django.bridge.api.tools import API_TOOLS
+
+            yield from (cls(self) for cls in API_TOOLS)
+
+    def _operation_tools(self) -> Iterator[BaseTool]:
+        if self._exposures:
+            from mcp_django.bridge.api.operation_tools import OperationTool
+
+            yield from (OperationTool(self, one) for one in self.api.named_tools())
 
     def actions_on(self, model: type[Model]) -> Sequence[ActingTool]:
         """The tools that act on rows of the model."""
@@ -515,7 +567,7 @@ class MCPSite:
 
     def _forget(self) -> None:
         self.tools_on_loop = ()
-        self._models = self._tools = None
+        self._models = self._tools = self._api = None
         for name in ("admin_sites", "model_admins", "_title"):
             self.__dict__.pop(name, None)
         registry_changed.send(type(self), site=self)

@@ -17,6 +17,7 @@ from mcp_django.bridge.tasks import framework
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.actions import declared_actions
 from mcp_django.bridge.tools.object_actions import object_action_tools
+from mcp_django.checks.api import check_api
 from mcp_django.checks.endpoint import check_endpoints
 from mcp_django.checks.models import check_model, check_orderings
 from mcp_django.checks.permissions import check_permissions
@@ -48,6 +49,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_resources(site)
     yield from _check_schemas(site)
     yield from _check_returned(site)
+    yield from check_api(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, ActingTool)}
     for model_mcp in site.models.values():
         yield from check_model(model_mcp)
@@ -145,7 +147,7 @@ def _check_middleware(sites: Iterable[MCPSite]) -> Iterator[CheckMessage]:
         yield Warning(
             f"{', '.join(unknown)} may choose a tenant or guard the site, so calls run below it: over HTTP they are "
             "answered by Django, one in a thread, as under WSGI. WebSocket, gRPC, stdio, HTTP+SSE, push and tasks are "
-            "refused.",
+            "refused, but for the operations of an API that is exposed.",
             hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
             "it.",
             id="mcp_django.W002",

@@ -95,19 +95,25 @@ def _admin_index(request: HttpRequest) -> str | None:
 
 def login_url() -> str:
     """The login page of the project: LOGIN_URL, or that of the admin if the project has no page there."""
-    url = str(resolve_url(settings.LOGIN_URL))
-    parts = urlsplit(url)
-    if parts.netloc:
-        return url
-    try:
-        # Below a SCRIPT_NAME, the URLconf knows the rest of the path alone.
-        resolve(f"/{parts.path.removeprefix(get_script_prefix()).removeprefix('/')}")
-    except Resolver404:
+    if not has_login_page():
         try:
             return reverse("admin:login")
         except NoReverseMatch:
             pass
-    return url
+    return str(resolve_url(settings.LOGIN_URL))
+
+
+def has_login_page() -> bool:
+    """Whether LOGIN_URL leads to a page, of the project or elsewhere."""
+    parts = urlsplit(str(resolve_url(settings.LOGIN_URL)))
+    if parts.netloc:
+        return True
+    try:
+        # Below a SCRIPT_NAME, the URLconf knows the rest of the path alone.
+        resolve(f"/{parts.path.removeprefix(get_script_prefix()).removeprefix('/')}")
+    except Resolver404:
+        return False
+    return True
 
 
 def login(request: HttpRequest, path: str = "") -> HttpResponse:

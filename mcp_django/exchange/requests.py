@@ -18,6 +18,7 @@ from django.utils.functional import cached_property
 
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.requests import BareRequest
+from mcp_django.core.middleware_policy import socket_problem
 from mcp_django.core.secret import Secret
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _OWN = frozenset(
         "cookie",
         "tickets",
         "is_below_middleware",
+        "is_api_only",
         "is_of_http",
         "mount",
         "mcp",
@@ -125,6 +127,8 @@ class MCPRequest(BareRequest):
     is_of_http = False
     #: Whether it has passed the project's middleware.
     is_below_middleware = False
+    #: Whether it reaches the project's API alone, whose calls pass the middleware that it has not: see ``restrict``.
+    is_api_only = False
     #: The part of the path below which the project is mounted, whatever middleware says in SCRIPT_NAME.
     mount = ""
     #: The tickets in the URL of a socket that is being opened.
@@ -181,10 +185,15 @@ class MCPRequest(BareRequest):
         self.mcp = Caller(principal, site)
         return self
 
+    def restrict(self, site: Site) -> MCPRequest:
+        """Let it reach nothing but the project's API where it has not passed middleware that may guard the rest."""
+        self.is_api_only = socket_problem(site.has_call_context) is not None
+        return self
+
     def copy(self) -> MCPRequest:
         """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
         made = MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
-        for name in ("authorization", "cookie", "is_of_http", "is_below_middleware", "mount"):
+        for name in ("authorization", "cookie", "is_of_http", "is_below_middleware", "is_api_only", "mount"):
             setattr(made, name, getattr(self, name))
         return made
 
@@ -284,9 +293,16 @@ def looking(request: HttpRequest | None) -> MCPRequest:
     return from_settings() if request is None else from_view(request)
 
 
+def _let_in() -> str:
+    """A URL of this site whose requests Django neither refuses nor redirects."""
+    hosts = [host.removeprefix(".") for host in settings.ALLOWED_HOSTS]
+    host = "localhost" if not hosts or {"localhost", "*"} & {*hosts} else hosts[0]
+    return f"{'https' if settings.SECURE_SSL_REDIRECT else 'http'}://{host}"
+
+
 def from_settings() -> MCPRequest:
-    """From ``MCP["BASE_URL"]``, where no HTTP request came in."""
-    url = urlsplit(get_conf().BASE_URL)
+    """The request of a client that has not come over HTTP: to ``MCP["BASE_URL"]``, or else to what Django lets in."""
+    url = urlsplit(get_conf().BASE_URL or _let_in())
     meta = {
         "HTTP_HOST": url.netloc,
         "SERVER_NAME": url.hostname or "localhost",

@@ -1,8 +1,8 @@
 """The scopes of a credential. A scope restricts what the credential's user may do, and never extends it.
 
 There is one grammar, for tokens, settings and the credentials of other packages: ``read``, ``actions``, ``write``,
-``model:app.model:read``, ``model:app.model:write``, ``tool:NAME``, and the names of SCOPE_GROUPS, each of which stands
-for several of these.
+``model:app.model:read``, ``model:app.model:write``, ``api:RESOURCE:read``, ``api:RESOURCE:write``, ``tool:NAME``, and
+the names of SCOPE_GROUPS, each of which stands for several of these.
 """
 
 from __future__ import annotations
@@ -32,24 +32,53 @@ SCOPES: Mapping[str, Promise] = {
 SINGLE_SCOPES: dict[str, str] = {
     "model:app.model:read": "Read the rows of this model",
     "model:app.model:write": "Create, change and delete rows of this model",
+    "api:RESOURCE:read": "Read this resource of the API",
+    "api:RESOURCE:write": "Call the operations of this resource that change data",
     "tool:NAME": "Call this tool",
 }
 #: All forms of a scope, for errors and help texts.
 GRAMMAR = ", ".join([*SCOPES, *SINGLE_SCOPES])
 
-#: The scopes of what everybody gets who may read, or write, at least one model. No credential holds them.
+#: The scopes of what everybody gets who may read, or write, at least one model or resource of the API. No credential
+#: holds them.
 ANY_MODEL = "model:*:read"
 ANY_WRITABLE = "model:*:write"
+ANY_READABLE_API = "api:*:read"
+ANY_WRITABLE_API = "api:*:write"
+#: That of whoever may read or write at least one resource of the API.
+ANY_API = "api:*"
+#: Each of these → the scope to ask for.
+OF_ANY: Mapping[str, str] = {
+    ANY_MODEL: READ, ANY_WRITABLE: WRITE, ANY_READABLE_API: READ, ANY_WRITABLE_API: WRITE, ANY_API: READ,
+}  # fmt: skip
 
 #: Scopes are sent in headers and shown to people, so their names are ASCII. Other models have no scope of their own.
 _MODEL = re.compile(r"model:[A-Za-z0-9_]+\.[A-Za-z0-9_]+:(?:read|write)")
+_API = re.compile(r"api:[A-Za-z0-9_.-]{1,100}:(?:read|write)")
 _TOOL = re.compile(r"tool:[A-Za-z0-9_-]{1,64}")
+#: Those of which ``read`` or ``write`` holds each.
+_OF_KIND = {"model": _MODEL, "api": _API}
 _GROUP = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def of_model(label: str, right: str = READ) -> str:
     """The scope that reads, or writes, the model ``app_label.model_name`` alone."""
     return f"model:{label}:{right}"
+
+
+def of_api(resource: str, right: str = READ) -> str:
+    """The scope that reads, or writes, this resource of the API alone."""
+    return f"api:{resource}:{right}"
+
+
+def is_of_api(scope: str) -> bool:
+    """Whether the scope is for the project's API, or for a part of it."""
+    return scope.startswith("api:")
+
+
+def resource_of(scope: str) -> str:
+    """The resource of the API for which the scope is; empty for another scope."""
+    return scope.removeprefix("api:").rpartition(":")[0] if _API.fullmatch(scope) else ""
 
 
 def is_of_some_model(scope: str) -> bool:
@@ -96,20 +125,24 @@ def expand(names: Iterable[str]) -> frozenset[str]:
 def grant(held: Set[str], scope: str) -> bool:
     """Whether the scopes that a credential holds grant ``scope``.
 
-    ``read`` holds every ``model:…:read``, and ``write`` every ``model:…:write``; neither grants what the other does.
+    ``read`` holds every ``model:…:read`` and ``api:…:read``, and ``write`` every ``…:write``; neither grants what the
+    other does.
     """
     if scope in held:
         return True
-    if not scope.startswith("model:"):
+    single = _OF_KIND.get(scope.partition(":")[0])
+    if single is None:
         return False
+    if scope == ANY_API:
+        return READ in held or WRITE in held or any(map(single.fullmatch, held))
     right = broader(scope)
     if right in held:
         return True
-    return scope in (ANY_MODEL, ANY_WRITABLE) and any(_MODEL.fullmatch(one) and broader(one) == right for one in held)
+    return scope in OF_ANY and any(single.fullmatch(one) and broader(one) == right for one in held)
 
 
 def broader(scope: str) -> str:
-    """``read`` or ``write``: the scope that holds one for a model."""
+    """``read`` or ``write``: the scope that holds one for a model, or for a resource of the API."""
     return scope.rpartition(":")[2]
 
 
@@ -157,7 +190,8 @@ def _known(names: Set[str]) -> frozenset[str]:
 
 def _single(names: Iterable[str]) -> frozenset[str]:
     """Those of the names that are scopes and no groups."""
-    return frozenset(name for name in names if name in SCOPES or _MODEL.fullmatch(name) or _TOOL.fullmatch(name))
+    forms = (_MODEL, _API, _TOOL)
+    return frozenset(name for name in names if name in SCOPES or any(form.fullmatch(name) for form in forms))
 
 
 def _normal(name: str) -> str:

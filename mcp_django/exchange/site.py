@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -29,6 +29,12 @@ class Site(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Any]: ...
+
+    @property
+    def api(self) -> Any: ...
+
+    @property
+    def api_resources(self) -> Collection[str]: ...
 
     def actions_on(self, model: Any) -> Sequence[Any]: ...
 

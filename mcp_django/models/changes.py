@@ -37,6 +37,7 @@ class Change(models.Model):
         RECORDS = "records", _("several records")
         ACTION = "action", _("action of the admin")
         CALL = "call", _("function")
+        API = "api", _("operation of the API")
         UNDO = "undo", _("undo")
         RIGHTS = "rights", _("rights")
 

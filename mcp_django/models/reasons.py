@@ -49,6 +49,7 @@ REASONS: Mapping[str, Any] = {
     "TASK_NOT_FOUND": _("There is no such task, or it has expired."),
     "NO_RECORD": _("There is no such record, or the user may not see it."),
     "NOT_FOUND": _("There is no such upload, or it has expired."),
+    "NO_OPERATION": _("The project's API has no such operation, or it is not offered to the user."),
     "NO_UPLOAD": _("The uploaded file is gone."),
     "MISSING_CLIENT_CAPABILITY": _("It needs something that the client cannot do."),
     # Changes.
@@ -69,6 +70,8 @@ REASONS: Mapping[str, Any] = {
     "DATABASE_REFUSED": _("The database refused the values."),
     # What came in between.
     "TOOL_ERROR": _("The tool itself refused, or raised an exception: the log of the server has it."),
+    "REFUSED": _("The operation of the project's API answered with an error, as it would have over HTTP."),
+    "UNSHOWABLE": _("The answer of the project's API was nothing that an agent can read."),
     "PROMPT_REFUSED": _("The prompt itself refused."),
     "RESOURCE_REFUSED": _("The resource itself refused."),
     "INTERNAL_ERROR": _("The server failed: its log says why."),

@@ -201,6 +201,8 @@ def _watched(site: Site) -> Iterator[Model]:
     for model_mcp in site.models.values():
         if model_mcp.watch:
             yield model_mcp.model._meta.concrete_model or model_mcp.model
+    if site.api_resources:
+        yield from (one.model._meta.concrete_model for one in site.api.records.values())
 
 
 def _family(model: Model) -> Iterator[tuple[Model, str | None]]:

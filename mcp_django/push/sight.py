@@ -40,6 +40,10 @@ class Sight:
         """Whether the principal may read this project-declared resource."""
         return catalog.find_declared(self._rights.site, self._rights.request, uri) is not None
 
+    def row(self, subscription: Subscription) -> bool:
+        """Whether the principal may see the declared resource of one row now."""
+        return subscription.look_at_row(self._rights.site, self._rights.request)
+
     def record(self, model: ModelRights, key: str, alias: str) -> bool:
         """Whether a record is visible. Those that the subscriptions watch are looked for together."""
         place, watched = (model.label, alias), self._watched[model.label]

@@ -8,6 +8,8 @@ from sys import intern
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from django.apps import apps
+
 from mcp_django.bridge.resources import catalog, uris
 from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
@@ -47,6 +49,8 @@ class Subscription:
     parts: tuple[Subscription, ...] = ()
     #: A record: whether it was visible.
     visible: bool = False
+    #: A declared resource that changes with one row, and is seen by whoever its own code lets see it.
+    is_of_row: bool = False
     #: A scoped collection: the keys that were visible. None: every row is visible, or too many to remember.
     keys: frozenset[str] | None = None
     #: A collection of which every row is visible.
@@ -111,9 +115,18 @@ class Subscription:
         if not resource.watch:
             self.errors = [field_error("uri", _NOT_WATCHED, self.uri)]
             return False
+        if self.is_of_row:
+            return self.look_at_row(site, request)
         for part in self.parts:
             part.look_as_part(site, request)
         return True
+
+    def look_at_row(self, site: Site, request: MCPRequest) -> bool:
+        """Whether the principal may see the declared resource of one row now. What was seen before is remembered."""
+        resource = catalog.find_declared(site, request, self.uri)
+        found = None if resource is None else resource.find_row(request, self.uri)
+        self.key, self.visible = found or self.key, found is not None
+        return self.visible
 
     def look_as_part(self, site: Site, request: MCPRequest) -> None:
         """Remember the visible rows of a model whose changes are those of a declared resource."""
@@ -206,6 +219,10 @@ def _watch_declared(site: Site, uri: str) -> Subscription | None:
     resource = site.find_resource(uri)
     if resource is None:
         return None
+    if (row := resource.row_of(uri)) is not None:
+        label, key = row
+        spelled = spelled_key(apps.get_model(label)._meta.pk, key) if key else ""
+        return Subscription(uri, None, intern(label), spelled, is_of_row=True)
     parts = tuple(_collections(site, uri, resource.watched_models))
     return Subscription(uri, None, resource.uri, resource.spelled(uri), parts=parts)
 

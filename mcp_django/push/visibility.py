@@ -225,6 +225,8 @@ def presume(group: EqualRights, changes: Changes) -> list[Subscription]:
 
 
 def _was_visible(subscription: Subscription, rights: Rights, label: str, change: ModelChange) -> bool:
+    if subscription.is_of_row:
+        return subscription.visible
     if subscription.target is None:
         return Sight(rights, ()).declared(subscription.uri) and (
             label == subscription.concrete
@@ -242,6 +244,9 @@ def _was_visible(subscription: Subscription, rights: Rights, label: str, change:
 def _is_concerned(subscription: Subscription, sight: Sight, place: tuple[str, str], change: ModelChange) -> bool:
     """``place``: the alias and the label of the change."""
     (alias, label), target = place, subscription.target
+    if subscription.is_of_row:
+        seen = subscription.visible
+        return sight.row(subscription) or seen
     if target is None:
         # Each collection remembers what is visible now, also while the resource itself is not there.
         changed = [_is_concerned(part, sight, place, change) for part in subscription.parts if part.concrete == label]

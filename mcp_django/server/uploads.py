@@ -61,7 +61,7 @@ def store(site: Site, request: MCPRequest, content: bytes, name: str, content_ty
 
 def takes_files(site: Site, request: MCPRequest) -> bool:
     """Whether the caller may call a tool with an argument that is a file, or write a model with a field that is one."""
-    tools = [tool for tool in site.tools.values() if tool.file_arguments]
+    tools = [tool for tool in site.tools.values() if tool.takes_files]
     return catalog.may_call_one_of(site, request, tools) or any(_may_write(site, request, one) for one in _WRITING)
 
 

@@ -62,7 +62,9 @@ def test_w002_middleware_that_sockets_would_skip() -> None:
 
     assert isinstance(message, Warning)
     assert "tenants.middleware.TenantMiddleware may choose a tenant" in message.msg
-    assert message.msg.endswith("WebSocket, gRPC, stdio, HTTP+SSE, push and tasks are refused.")
+    assert message.msg.endswith(
+        "gRPC, stdio, HTTP+SSE, push and tasks are refused, but for the operations of an API that is exposed."
+    )
     with override_settings(MCP={"BYPASS_MIDDLEWARE": True}):
         assert messages() == []
 

@@ -272,7 +272,7 @@ def test_staff_cannot_tell_what_is_not_theirs_from_nothing(users: Users, flights
         "mcp_django.accesstoken", "punctuality_repor", "no.such", "nothing",
     ):  # fmt: skip
         text = sees(clerk, why=why)
-        assert "There is no such model, field, row, tool, prompt or resource." in text, why
+        assert "There is no such model, field, row, tool, operation, prompt or resource." in text, why
         assert "delete_record?" not in text and "auth." not in text.replace(why, ""), why
 
 

@@ -132,8 +132,9 @@ def test_a_wrong_argument_is_said_before_a_port_is_bound(
     assert error in done.stderr
 
 
-def test_a_base_url_that_the_site_does_not_allow_is_said(demo_folder: Path) -> None:
-    project = demo(demo_folder, 'ALLOWED_HOSTS = ["example.com"]')
+@pytest.mark.parametrize("base_url", ["", 'MCP["BASE_URL"] = "https://other.example.com"'])
+def test_a_base_url_that_is_missing_or_that_the_site_does_not_allow_is_said(demo_folder: Path, base_url: str) -> None:
+    project = demo(demo_folder, f'ALLOWED_HOSTS = ["example.com"]\n{base_url}')
 
     done = manage(project, "mcp_grpc", "--port", "0")
 

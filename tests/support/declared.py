@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import admin
 from django.db import models
 
-from mcp_django import ModelMCP, prompt, resource, site, tool
+from mcp_django import ModelMCP, expose, prompt, resource, site, tool
 
 
 class Declared:
@@ -56,6 +56,14 @@ class Declared:
         """A resource or a resource template."""
         resource(uri, **options)(function)
         self._afterwards(site.resources.pop, uri)
+
+    def expose(self, target: Any, **options: Any) -> None:
+        """Offer operations of an API on the default site."""
+        before = dict(site.resources)
+        expose(target, **options)
+        self._afterwards(site.resources.update, before)
+        self._afterwards(site._exposures.pop)
+        self._afterwards(site.resources.clear)
 
     def forget(self) -> None:
         """The site reads its declarations anew, now and after the test: for a test that changes a setting."""

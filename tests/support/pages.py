@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+#: The pages that are no part of the site.
+_OUTSIDE = ("README", "CONTRIBUTING", "SECURITY")
 #: The pages about the project and its use, by their paths. Measurements and the changelog are history.
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md")))
+    for path in (*(ROOT / f"{name}.md" for name in _OUTSIDE), *sorted(ROOT.glob("docs/**/*.md")))
 }
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import Permission
@@ -24,6 +25,8 @@ T = TypeVar("T")
 #: The names of the rows that were added after ``migrate``, in their order: ("users", "12 flights").
 Kind = tuple[str, ...]
 MIGRATED: Kind = ()
+#: Ends the kind of rows that a test has written itself.
+_NOW: Kind = ("now",)
 
 _stores: dict[str, Store] = {}
 
@@ -87,6 +90,18 @@ def once(name: str, make: Callable[[], T]) -> T:
     _add(store, name, make)
     made: T = store.made_of(name)
     return made
+
+
+@contextmanager
+def put_back() -> Iterator[None]:
+    """Put the rows of the default database back at the end, whoever has committed others."""
+    store = _stores["default"]
+    kind = store.kind if store.kind[-1:] == _NOW else store.kind + _NOW
+    store.keep(kind)
+    try:
+        yield
+    finally:
+        store.put_back(kind)
 
 
 def _add(store: Store, name: str, make: Callable[[], Any]) -> None:

@@ -32,7 +32,7 @@ from mcp_django.bridge.uploads.files import keep_files
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.principals import Source
 from mcp_django.exchange.questions import digest
-from mcp_django.exchange.scopes import WRITE, of_model, of_tool
+from mcp_django.exchange.scopes import WRITE, of_tool
 from mcp_django.models import Call, Change, Tool
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
@@ -154,6 +154,9 @@ def _changed(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> JSON:
             change_rows.tell(known)
             return answer_of(exchange, known)
         is_mine = known is not None
+        if not proposed.using and needs.level <= Level.PREVIEW:
+            # Nobody was asked since it was checked, and checking it again would hold no row.
+            check = partial(_same, proposed)
     if known is not None and is_mine:
         claimed = known
         # One that waited, and whose run died, has its arguments: with it the votes would go.
@@ -251,6 +254,10 @@ def _checked(exchange: Exchange, tool: ChangingTool, arguments: JSON) -> Propose
     return proposed
 
 
+def _same(proposed: Proposed) -> Proposed:
+    return proposed
+
+
 def _is_agreed(exchange: Exchange, proposed: Proposed, lines: Sequence[Line], reason: str) -> bool:
     """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal.
 
@@ -308,6 +315,6 @@ def _check_can_wait(
 
 def _end_of_right(exchange: Exchange, tool: ChangingTool, proposed: Proposed) -> datetime | None:
     """When the credential loses the right to this by the tool; None where it has that for good."""
-    by_scope = of_model(proposed.label, WRITE) if tool.scope == WRITE else tool.scope
-    end = exchange.principal.end_of([by_scope, of_tool(tool.name)])
+    by_scope = proposed.needed_scope if tool.scope == WRITE else tool.scope
+    end = exchange.principal.end_of([by_scope or WRITE, of_tool(tool.name)])
     return None if end is None else datetime.fromtimestamp(end, UTC if settings.USE_TZ else None)

@@ -85,7 +85,7 @@ def who(change: Change) -> str:
     match change.kind:
         case Change.Kind.RIGHTS:
             return gettext("staff who may approve changes, and change access tokens")
-        case Change.Kind.ACTION | Change.Kind.CALL:
+        case Change.Kind.ACTION | Change.Kind.CALL | Change.Kind.API:
             return gettext("staff who may approve changes, and may do this themselves")
     return gettext("staff who may approve changes, and write these records")
 
@@ -250,8 +250,8 @@ class Seen:
 
 def seen_by(exchange: Exchange, change: Change, proposed: Proposed, viewer: Any) -> Seen:
     """What somebody else than its user sees of a change, in the tenant in which it was proposed."""
-    every = proposed.effects
     rights = rights_of(exchange.request, viewer, exchange.site)
+    every = proposed.effects if proposed.is_shown_to(rights) else proposed.parts
     seen, hidden = effects.seen_by(rights, every)
     why = why_not(rights, change, proposed)
     return Seen(effects.lines_of(seen), hidden, why)

@@ -114,7 +114,7 @@ def why_not_undone(change: Change) -> str:
         return "its time is over"
     if change.operation == "delete":
         return "what was deleted is not brought back"
-    if change.kind in (Change.Kind.ACTION, Change.Kind.CALL):
+    if change.kind in (Change.Kind.ACTION, Change.Kind.CALL, Change.Kind.API):
         return "nobody knows all that it did"
     return "nothing was kept of it"
 

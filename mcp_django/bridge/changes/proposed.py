@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mcp_django.bridge.declared.consent import Needs
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.scopes import WRITE, of_model
 from mcp_django.models import Change
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ UNDO_UNTIL = "undo_until"
 FEW = 20
 #: In what comes of a change: the result for the caller itself, which is not kept.
 ANSWER = "_answer"
+
+
+class NotMade(ToolError):
+    """The project has refused the change when it was made, so its token can be used again."""
+
+
+class EndUnknown(ToolError):
+    """The change has failed when it was made, and nobody knows what was done of it."""
 
 
 class Kept(Protocol):
@@ -79,6 +89,11 @@ class Proposed(ABC):
     least: Needs = Needs()
 
     @property
+    def needed_scope(self) -> str:
+        """The scope that it needs, beside the one of its tool; empty where that is enough."""
+        return of_model(self.label, WRITE) if self.label else ""
+
+    @property
     @abstractmethod
     def keys(self) -> Sequence[Any]:
         """The primary keys of the rows."""
@@ -110,6 +125,10 @@ class Proposed(ABC):
     @abstractmethod
     def may_be_done_by(self, rights: Rights) -> bool:
         """Whether a person with these rights may do the same: otherwise that person may not approve it either."""
+
+    def is_shown_to(self, rights: Rights) -> bool:
+        """Whether a person with these rights may see values of it. Rows are shown by the rights on their models."""
+        return True
 
     @property
     def bound(self) -> JSON:

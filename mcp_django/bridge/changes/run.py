@@ -21,7 +21,7 @@ from mcp_django.audit.lines import by_agent
 from mcp_django.bridge.changes import approvals, change_rows
 from mcp_django.bridge.changes.approvals import NotApproved
 from mcp_django.bridge.changes.outcomes import answer_of, is_one_database, text_of
-from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL
+from mcp_django.bridge.changes.proposed import FEW, UNDO_UNTIL, EndUnknown, NotMade
 from mcp_django.bridge.declared.consent import being_made
 from mcp_django.core import failures
 from mcp_django.core.compat.connections import can_lock_rows, can_skip_locked
@@ -113,8 +113,10 @@ class Run:
         return result
 
     def _call(self) -> JSON:
-        """Run a function of the project, in no transaction of ours."""
+        """Run code of the project that may do anything, in no transaction of ours."""
         proposed = self._check()
+        if proposed.counts_writes:
+            throttles.admit_writes(self._exchange, proposed.row_count)
         self._has_begun = True
         self._result = self._applied(proposed)
         self._commit()
@@ -158,7 +160,7 @@ class Run:
 
     def _settle(self, error: BaseException) -> Change | None:
         ends = self._result is not None
-        is_stopped = self._exchange.cancelled or not isinstance(error, Exception)
+        is_stopped = self._exchange.cancelled or not isinstance(error, Exception) or isinstance(error, EndUnknown)
         if (ends and not is_one_database(self._change)) or (self._has_begun and is_stopped):
             if self._is_committed:
                 self._write_down()
@@ -172,7 +174,8 @@ class Run:
         else:
             why = self._exchange.cancellation.why or error
             # Its token confirms nothing again where nobody knows what was done before it failed.
-            change_rows.give_up(self._change, text_of(why), is_kept=self._has_waited or self._has_begun)
+            is_unknown = self._has_begun and not isinstance(error, NotMade)
+            change_rows.give_up(self._change, text_of(why), is_kept=self._has_waited or is_unknown)
         known = change_rows.again(self._change) if ends else None
         return known if known is not None and known.state == State.APPLIED else None
 

@@ -157,7 +157,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 @lru_cache(maxsize=4_096)
 def is_secret_name(name: str, holds: Holds = Holds.ANYTHING) -> bool:
     """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
-    words = _words_of(name)
+    words = words_of(name)
     if holds is Holds.NO_SECRET or (words and words[-1] in _COUNTS):
         return False
     words = [word for first, word in pairwise(["", *words]) if not (word in _HASHES and first in _HASHED)]
@@ -165,7 +165,7 @@ def is_secret_name(name: str, holds: Holds = Holds.ANYTHING) -> bool:
     return any(_is_secret_word(word, holds, pairs) for word in words) or _has_secret_pair(words, pairs)
 
 
-def _words_of(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     return [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
 
 
@@ -235,7 +235,7 @@ def is_long_key(field: models.Field[Any, Any]) -> bool:
     """Whether it is a unique text named ``…_key``, with room for a key that lets somebody in."""
     if not isinstance(field, models.CharField | models.TextField) or field.choices:
         return False
-    *first, last = _words_of(field.name) or [""]
+    *first, last = words_of(field.name) or [""]
     has_room = field.max_length is None or field.max_length >= _SHORTEST_KEY
     return bool(first) and last == "key" and has_room and _is_unique(field)
 
@@ -260,12 +260,12 @@ def held_in_form(field: forms.Field) -> Holds:
 def _lets_in(model: type[models.Model]) -> bool:
     """Whether the model, or its app, is named for invitations, activations and the like."""
     meta = model._meta
-    return not _ABOUT_LETTING_IN.isdisjoint([*_words_of(meta.object_name or ""), *_words_of(meta.app_label)])
+    return not _ABOUT_LETTING_IN.isdisjoint([*words_of(meta.object_name or ""), *words_of(meta.app_label)])
 
 
 def is_secret_class(cls: type[Any]) -> bool:
     """Whether a class of fields is named for secret values: ``UrlsafeTokenField``, ``EncryptedMixin``."""
-    words = _words_of(cls.__name__)
+    words = words_of(cls.__name__)
     return (
         is_secret_name(cls.__name__)
         or not _SECRET_CLASS_WORDS.isdisjoint(words)
@@ -294,7 +294,7 @@ def why_hidden(model: type[models.Model]) -> Any:
     # DRF's authtoken and its kin: the key of the row is the secret itself.
     if meta.pk.name == "key" or is_secret_field(meta.pk):
         return format_lazy(_("its primary key {name} looks like a secret"), name=meta.pk.name)
-    if _has_secret_pair(_words_of(meta.object_name or "")):
+    if _has_secret_pair(words_of(meta.object_name or "")):
         return format_lazy(_("by its name, each row of {name} lets somebody in"), name=meta.object_name)
     if _holds_mail({field.name for field in meta.get_fields()}):
         return _("it holds mail that was sent, which may have links to log in or to set a password")
@@ -308,8 +308,8 @@ def _holds_mail(names: set[str]) -> bool:
     """
     if _SUBJECT not in names:
         return False
-    words = {word for name in names for word in _words_of(name)}
-    firsts = {_words_of(name)[0] for name in names if _words_of(name)}
+    words = {word for name in names for word in words_of(name)}
+    firsts = {words_of(name)[0] for name in names if words_of(name)}
     return bool(firsts & _TO and words & _TEXT) or bool(names & _ADDRESS and words & _BODY)
 
 

@@ -28,7 +28,6 @@ from mcp_django.conf import get_conf
 from mcp_django.core import failures
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exceptions import MCPError, ToolError
-from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
@@ -141,7 +140,7 @@ def _may_read(resource: FunctionResource | FunctionTemplate, request: MCPRequest
 
 def decision(resource: FunctionResource | FunctionTemplate, request: MCPRequest) -> Decision:
     """Whether the request's principal may read the declared resource, and if not, why: for administrators."""
-    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}")
+    return decide(request, resource.scope, None, resource.is_available, f"resource {resource.uri}")
 
 
 def _read_declared(exchange: Exchange, uri: str) -> JSON | None:

@@ -20,6 +20,7 @@ from mcp_django.core.hooks import call_hook
 from mcp_django.core.running.suspension import finishing
 from mcp_django.core.running.workers import run_function
 from mcp_django.exchange.functions import call_function
+from mcp_django.exchange.scopes import READ
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -70,12 +71,28 @@ class DeclaredByFunction:
         if returned.rows_of(annotation, owner) is None:
             returned.check_parts(annotation, owner)
 
+    @property
+    def scope(self) -> str:
+        """The scope that a token needs for it."""
+        return READ
+
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
 
     @property
     def watched_models(self) -> Sequence[type[Model]]:
         return () if isinstance(self.watch, bool) else self.watch
+
+    def row_of(self, uri: str) -> tuple[str, str] | None:
+        """The label of a model, and the key of its row whose changes alone are changes of the resource.
+
+        None: it changes when it is reported, or with the models of ``watch``. An empty key: ``find_row`` tells it.
+        """
+        return None
+
+    def find_row(self, request: MCPRequest, uri: str) -> str | None:
+        """The primary key of that row, if the principal may see the resource now; else None."""
+        return None
 
     def spelled(self, uri: str) -> str:
         """The URI in the one spelling by which its changes are reported."""

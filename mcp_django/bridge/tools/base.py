@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,8 +68,18 @@ class BaseTool(ABC):
     #: Whether nothing but the body of its function needs the database or code of the project. Then its calls may begin
     #: on the event loop.
     starts_on_loop = False
+    #: Of the operations of the project's API those that it calls: that read (True), or that change data (False). None
+    #: for a tool that is not for them.
+    opens: Sequence[bool] | None = None
+    #: Whether ``is_available`` may ask for permissions of the user, which are then read before.
+    asks_permissions = True
     #: What the agent reads when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether what it is called with may be files, which clients upload first."""
+        return bool(self.file_arguments)
 
     @property
     def may_change(self) -> bool:

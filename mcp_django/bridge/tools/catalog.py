@@ -291,7 +291,11 @@ def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -
     if tool.is_closed:
         return Decision.READ_ONLY
     with using_tool(request, tool.name):
-        return decide(request, tool.least_scope, override_of(tool, rows), tool.is_available, f"tool {tool.name}")
+        override, is_available = override_of(tool, rows), tool.is_available
+        if tool.asks_permissions:
+            return decide(request, tool.least_scope, override, is_available, f"tool {tool.name}")
+        decision = decide(request, tool.least_scope, override, None)
+        return decision if decision is not ALLOWED or is_available(request) else Decision.NO_PERMISSION
 
 
 def is_runnable(tool: BaseTool, exchange: Exchange) -> bool:

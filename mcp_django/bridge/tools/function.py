@@ -93,6 +93,8 @@ class FunctionTool(BaseTool):
                 schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
                 self._parameter = _second_parameter(function, what)
             self._input = Schema(schema)
+            #: By which arguments are checked.
+            self._given = self._input
             if self._signature is not None:
                 self._input.synonyms = {one.lower(): called for one, called in self._signature.called.items()}
             self._returned = get_type_hints(function, include_extras=True).get("return")
@@ -152,7 +154,7 @@ class FunctionTool(BaseTool):
 
     @cached_property
     def _confirmed_input(self) -> Schema:
-        return Schema(asked.with_confirmation(self._input.schema, self.about_call))
+        return Schema(asked.with_confirmation(self._given.schema, self.about_call))
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         schema = self._own_schema(request)
@@ -231,8 +233,8 @@ class FunctionTool(BaseTool):
 
         Raises ToolError, and InsufficientScope where more scopes would show the rows that the function returns.
         """
-        arguments = self._input.without_nulls(arguments)
-        if errors := self._input.errors(arguments):
+        arguments = self._given.without_nulls(arguments)
+        if errors := self._given.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:
             values = self._values(exchange, arguments)

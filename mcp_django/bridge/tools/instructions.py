@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.apps import apps
@@ -43,6 +44,10 @@ _HOW = {
         "To write: describe_form, then create_record, update_record or delete_record, which show what they would do, "
         "and do it when you call them again with confirm."
     ),
+    "describe_api": (
+        "describe_api names the operations of this project's API, and what one takes; call_api calls those that read, "
+        "change_api the others, after a plan."
+    ),
     "aggregate_records": "aggregate_records counts and computes over all rows in one call: do not count pages of rows.",
 }
 
@@ -50,13 +55,19 @@ _HOW = {
 def instructions(exchange: Exchange) -> str:
     """The project's own words, then ours in at most MAX_BYTES. A hook that fails has nothing to say."""
     site = exchange.site
-    own = call_hook(lambda: str(site.get_instructions(exchange.request)), "", type(site).__name__, "get_instructions")
+    own = ""
+    if not exchange.request.is_api_only:  # The project's middleware has not let anybody in who would read it.
+        own = call_hook(partial(_own, exchange), "", type(site).__name__, "get_instructions")
     try:
         ours = call_hook(lambda: _introduction(exchange), "", "mcp_django.bridge.tools.instructions")
     except OperationalError:
         # While the database is away a client still learns what this server is.
         ours = ""
     return "\n\n".join(text for text in (own, ours) if text)
+
+
+def _own(exchange: Exchange) -> str:
+    return str(exchange.site.get_instructions(exchange.request))
 
 
 def about(exchange: Exchange) -> list[str]:
@@ -74,7 +85,17 @@ def about(exchange: Exchange) -> list[str]:
 def _introduction(exchange: Exchange) -> str:
     user, *others = about(exchange)
     room = MAX_BYTES - len(" ".join([user, *others, ""]).encode())
-    return " ".join([user, _models(Rights.of(exchange.site, exchange.request), room), *others])
+    models = _models(Rights.of(exchange.site, exchange.request), room)
+    return " ".join(filter(None, [user, _operations(exchange), models, *others]))
+
+
+def _operations(exchange: Exchange) -> str:
+    """How many operations of the project's API the credential reaches; empty where there are none."""
+    if not exchange.site.api_resources:
+        return ""
+    reached = exchange.site.api.reached(exchange.request).values()
+    count, resources = len(reached), len({one.resource for one in reached})
+    return f"You reach {count} operations of the API, of {resources} resources." if count else ""
 
 
 def _tools(exchange: Exchange) -> tuple[set[str], bool]:
@@ -100,6 +121,8 @@ def _user(exchange: Exchange) -> str:
 def _models(rights: Rights, room: int) -> str:
     """How many models may be read, and those of their names that there is room for."""
     models = rights.models()
+    if not models and rights.site.api_resources:
+        return ""  # The site is there for its API.
     names: Sequence[str] = [model.label for model in models]
     of_apps = len(names) > _MAX_NAMED_MODELS
     if of_apps:

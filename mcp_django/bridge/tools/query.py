@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_django.access.permissions import check_scopes
 from mcp_django.bridge.completion import Completion
@@ -100,6 +100,33 @@ SYNONYMS: Mapping[str, str] = {
     "table": "model", "page_size": "limit", "max_results": "limit", "top": "limit", "count": "total", "pk": "id",
     "key": "id",
 }  # fmt: skip
+
+
+class FixedTool(BaseTool):
+    """A tool that takes the same arguments whoever calls it, and answers with an object."""
+
+    site: Any
+    properties: ClassVar[Mapping[str, JSON]]
+    required: ClassVar[Collection[str]] = ()
+    description = ""
+
+    def __init__(self, site: Any) -> None:
+        self.site = site
+        self._input: Schema = arguments_schema(self.properties, *self.required)
+        self._input.owner = self.name
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return self.description
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        return self._input.schema
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        return self.properties.keys()
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {"type": "object"}
 
 
 class QueryTool(BaseTool):

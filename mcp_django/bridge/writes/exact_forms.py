@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC
+from datetime import UTC, tzinfo
 from functools import wraps
 from typing import Any
 
@@ -58,9 +58,9 @@ def read_exactly(form: Any) -> None:
                 setattr(field, name, _in_utc(getattr(field, name)))
 
 
-def moments_in_utc(field: forms.Field) -> AbstractContextManager[Any]:
-    """A context in which a date-time field writes UTC."""
-    return timezone.override(UTC) if settings.USE_TZ and holds_moments(field) else nullcontext()
+def moments_in(zone: tzinfo, field: forms.Field) -> AbstractContextManager[Any]:
+    """A context in which a date-time field writes in this time zone."""
+    return timezone.override(zone) if settings.USE_TZ and holds_moments(field) else nullcontext()
 
 
 def holds_moments(field: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, tzinfo
 from typing import Any
 
 from django import forms
@@ -16,7 +17,7 @@ from django.forms.widgets import ChoiceWidget
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
-from mcp_django.bridge.writes.exact_forms import moments_in_utc
+from mcp_django.bridge.writes.exact_forms import moments_in
 from mcp_django.bridge.writes.markup import Control, Page
 from mcp_django.core.compat.requests import freeze
 
@@ -31,9 +32,10 @@ def is_disabled(bound: BoundField) -> bool:
 
 
 class FormData:
-    """Names and values as a browser sends them, and files."""
+    """Names and values as a browser sends them, and files. Date-times are in ``zone``, in which the form reads them."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo = UTC) -> None:
+        self._zone = zone
         self._values: dict[str, list[str]] = {}
         self.files: MultiValueDict[str, Any] = MultiValueDict()
 
@@ -47,7 +49,7 @@ class FormData:
         field = bound.field
         if is_disabled(bound):
             return
-        with moments_in_utc(field):
+        with moments_in(self._zone, field):
             self._write(field.widget, bound.html_name, field.prepare_value(_option(field, value)))
             if field.show_hidden_initial:
                 self._write(field.hidden_widget(), bound.html_initial_name, field.prepare_value(bound.initial))

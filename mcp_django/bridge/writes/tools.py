@@ -21,14 +21,13 @@ from mcp_django.bridge.resources.fields.errors import MAX_MISTAKES, InvalidQuery
 from mcp_django.bridge.resources.fields.unreadable import is_fault_of_value
 from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.tools import catalog
-from mcp_django.bridge.tools.base import Annotations, BaseTool
-from mcp_django.bridge.tools.query import SYNONYMS, arguments_schema
+from mcp_django.bridge.tools.base import Annotations
+from mcp_django.bridge.tools.query import SYNONYMS, FixedTool
 from mcp_django.bridge.tools.results import structured_result
 from mcp_django.bridge.writes import access, deletions, form_errors, given_records
 from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
-from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.types import JSON
 
@@ -67,13 +66,9 @@ CONFIRM_SCHEMA: JSON = {"type": "string", "maxLength": confirmations.MAX_CHARS, 
 _REASON: JSON = {"type": "string", "maxLength": change_rows.MAX_REASON, "description": "Why, for people."}
 
 
-class WriteTool(BaseTool):
+class WriteTool(FixedTool):
     """A tool over every model that the principal may write."""
 
-    site: Any
-    properties: ClassVar[Mapping[str, JSON]]
-    required: ClassVar[Collection[str]] = ()
-    description = ""
     scope = WRITE
     #: A scope to write any one model is enough to call the tool for that model.
     least_scope = ANY_WRITABLE
@@ -83,23 +78,8 @@ class WriteTool(BaseTool):
     on_failure = "Nothing was changed. The server's log has the details."
 
     def __init__(self, site: Any) -> None:
-        self.site = site
-        self._input: Schema = arguments_schema(self.properties, *self.required)
-        self._input.owner = self.name
+        super().__init__(site)
         self._input.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in self.properties}
-
-    def get_description(self, request: MCPRequest | None) -> str:
-        return self.description
-
-    def get_input_schema(self, request: MCPRequest) -> JSON:
-        return self._input.schema
-
-    @property
-    def argument_names(self) -> Collection[str]:
-        return self.properties.keys()
-
-    def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return {"type": "object"}
 
     def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
         return complete_argument(access.writable_models(Rights.of(self.site, exchange.request)), name, arguments)

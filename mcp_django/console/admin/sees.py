@@ -71,7 +71,7 @@ class SeesForm(forms.Form):
     why = forms.CharField(
         label=_("Why not?"), required=False, max_length=reasons.MAX_NAME,
         help_text=_("A model as app.model, a field as app.model.field, a row as db://app/model/pk, a way to write as "
-                    "app.model:update, a resource by its URI, a tool or a prompt."),
+                    "app.model:update, a resource by its URI, a tool, an operation of the API or a prompt."),
     )  # fmt: skip
 
     def __init__(self, data: QueryDict, viewer: Any, offered: ScopeChoices | None = None) -> None:

@@ -20,7 +20,7 @@ from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_view
-from mcp_django.exchange.scopes import SCOPES, WRITE, expand, groups, known, of_model, of_tool
+from mcp_django.exchange.scopes import SCOPES, WRITE, expand, groups, known, of_api, of_model, of_tool
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import ModelMCP, Operation
@@ -33,12 +33,13 @@ _NOTHING: Collection[Operation] = frozenset()
 
 @dataclass(frozen=True, slots=True, order=True)
 class ModelChoice:
-    """A model, with the scopes for it alone."""
+    """A model, or a resource of the project's API, with the scopes for it alone."""
 
     title: str
     label: str
+    #: Empty for a resource that cannot be read.
     read: str
-    #: Empty where agents write no rows of it.
+    #: Empty where agents change nothing of it.
     write: str
 
 
@@ -66,6 +67,7 @@ class ScopeChoices:
 
     models: Sequence[ModelChoice] = ()
     tools: Sequence[ToolChoice] = ()
+    resources: Sequence[ModelChoice] = ()
 
     @property
     def broad(self) -> Iterator[BroadChoice]:
@@ -76,7 +78,7 @@ class ScopeChoices:
     @cached_property
     def every_scope(self) -> frozenset[str]:
         """All of the scopes that are offered, broad ones and those for one model or tool."""
-        models = {scope for one in self.models for scope in (one.read, one.write) if scope}
+        models = {scope for one in (*self.models, *self.resources) for scope in (one.read, one.write) if scope}
         return frozenset({*SCOPES, *groups(), *models, *(one.scope for one in self.tools)})
 
 
@@ -89,6 +91,7 @@ def offered_to(request: HttpRequest, *, sees_tools: bool) -> ScopeChoices:
     user: Any = request.user
     models: dict[str, ModelChoice] = {}
     tools: dict[str, ToolChoice] = {}
+    resources: dict[str, ModelChoice] = {}
     for site in all_sites():
         ours = from_view(request).for_principal(Principal(user, expand(SCOPES), source=Source.COMMAND), site)
         with site.in_context(ours):
@@ -96,10 +99,13 @@ def offered_to(request: HttpRequest, *, sees_tools: bool) -> ScopeChoices:
                 before = models.get(declared.label)
                 has_write = may_be_written or (before is not None and bool(before.write))
                 models[declared.label] = _model(declared, has_write=has_write)
+            for one in _resources(site, ours, sees_all=user.is_superuser):
+                resources.setdefault(one.label, one)
             for tool in _tools(site, ours, sees_all=sees_tools or user.is_superuser):
                 tools.setdefault(tool.name, _tool(tool))
     # Not every model has a name that a scope can have.
-    return ScopeChoices(sorted(one for one in models.values() if known([one.read])), sorted(tools.values()))
+    found = sorted(one for one in models.values() if known([one.read]))
+    return ScopeChoices(found, sorted(tools.values()), sorted(resources.values()))
 
 
 def _models(site: MCPSite, request: MCPRequest, user: Any) -> Iterator[tuple[ModelMCP, bool]]:
@@ -112,6 +118,20 @@ def _models(site: MCPSite, request: MCPRequest, user: Any) -> Iterator[tuple[Mod
     for declared in site.models.values():
         written = call_hook(partial(declared.get_writable, request), _NOTHING, declared, "get_writable")
         yield declared, declared.model_admin is not None and bool(written)
+
+
+def _resources(site: MCPSite, request: MCPRequest, *, sees_all: bool) -> Iterator[ModelChoice]:
+    """The resources of the project's API that the user may know of: those of which some operation lets the user in."""
+    if not site.api_resources:
+        return
+    from mcp_django.bridge.api import calling
+
+    every = list(site.api.operations.values())
+    scopes = {one.scope for one in (every if sees_all else calling.allowed(request, every))}
+    for name in site.api_resources:
+        read, write = of_api(name), of_api(name, WRITE)
+        if {read, write} & scopes:
+            yield ModelChoice(name, name, read if read in scopes else "", write if write in scopes else "")
 
 
 def _tools(site: MCPSite, request: MCPRequest, *, sees_all: bool) -> Iterable[BaseTool]:

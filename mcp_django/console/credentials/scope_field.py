@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -10,12 +11,26 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.console.credentials.scope_choices import ScopeChoices, why_not_offered
+from mcp_django.console.credentials.scope_choices import ModelChoice, ScopeChoices, why_not_offered
 from mcp_django.exchange.scopes import known, parse
 
 
+@dataclass(frozen=True)
+class Table:
+    """What has a scope to read it and one to write it, as a table with two columns of boxes."""
+
+    id: str
+    title: Any
+    find: Any
+    heading: Any
+    rows: Sequence[ModelChoice]
+
+    def chosen(self, ticked: Set[str]) -> int:
+        return sum(scope in ticked for one in self.rows for scope in (one.read, one.write))
+
+
 class ScopePicker(forms.CheckboxSelectMultiple):
-    """Boxes for the broad scopes, a table of the models with columns to read and to write, and a list of the tools."""
+    """Boxes for the broad scopes, tables of what is read and written, and a list of the tools."""
 
     offered = ScopeChoices()
     #: Scopes that the token has, and that are not offered to whoever edits it.
@@ -29,16 +44,20 @@ class ScopePicker(forms.CheckboxSelectMultiple):
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
         ticked = frozenset(self.format_value(value))
-        models, tools = self.offered.models, self.offered.tools
+        tools, picker = self.offered.tools, (attrs or {}).get("id", f"id_{name}")
+        resources = self.offered.resources
+        tables = (
+            Table(f"{picker}_models", _("Single models"), _("Find a model"), _("Model"), self.offered.models),
+            Table(f"{picker}_api", _("Single resources of the API"), _("Find a resource"), _("Resource"), resources),
+        )
         return {
             "name": name,
-            "id": (attrs or {}).get("id", f"id_{name}"),
+            "id": picker,
             "is_invalid": "true" if (attrs or {}).get("aria-invalid") else "",
             "ticked": ticked,
             "broad": list(self.offered.broad),
-            "models": models,
+            "tables": [(table, table.chosen(ticked)) for table in tables if table.rows],
             "tools": tools,
-            "chosen_models": sum(scope in ticked for one in models for scope in (one.read, one.write)),
             "chosen_tools": sum(one.scope in ticked for one in tools),
             "beside": [(scope, why_not_offered(scope)) for scope in self.beside],
             "words_url": self.words_url,

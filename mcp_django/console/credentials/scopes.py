@@ -36,6 +36,7 @@ from mcp_django.exchange.token_format import is_well_formed
 if TYPE_CHECKING:
     from django.db.models import Model
 
+    from mcp_django.bridge.api.operations import Operation as ApiOperation
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.sites import MCPSite
     from mcp_django.bridge.tools.base import BaseTool
@@ -49,6 +50,8 @@ _WRITES: Mapping[Operation, Any] = {
 }
 
 
+_CALLS = "Call %d operation of the API that reads", "Call %d operations of the API that read"
+_CHANGES = "Call %d operation of the API that changes data", "Call %d operations of the API that change data"
 _VERBS: Mapping[Operation, Any] = {"create": _lazy("create"), "update": _lazy("change"), "delete": _lazy("delete")}
 
 
@@ -64,14 +67,19 @@ class Opened:
     tools: dict[str, BaseTool]
     #: The titles of the project's own resources and prompts, by URI and by name.
     others: dict[str, str]
+    #: The operations of the project's API that read, and those that change data, by name.
+    calls: dict[str, ApiOperation]
+    changes: dict[str, ApiOperation]
 
     @property
     def is_empty(self) -> bool:
-        return not (self.reads or any(self.writes.values()) or self.tools or self.others)
+        found = self.reads, self.tools, self.others, self.calls, self.changes
+        return not (any(found) or any(self.writes.values()))
 
     @property
     def changes_data(self) -> bool:
-        return any(self.writes.values()) or any(tool.may_change for tool in self.tools.values())
+        writes = any(self.writes.values()) or bool(self.changes)
+        return writes or any(tool.may_change for tool in self.tools.values())
 
     def and_beside(self, both: Opened, other: Opened) -> Opened:
         """What it opens, with what is opened by both and not by the other alone."""
@@ -80,13 +88,17 @@ class Opened:
             {one: models | _without(both.writes[one], other.writes[one]) for one, models in self.writes.items()},
             self.tools | _without(both.tools, other.tools),
             self.others | _without(both.others, other.others),
+            self.calls | _without(both.calls, other.calls),
+            self.changes | _without(both.changes, other.changes),
         )
 
     def in_words(self) -> list[str]:
         """How much it is of each."""
         runs = sum(tool.may_change for tool in self.tools.values())
         uses, reads, sets = len(self.tools) - runs, len(self.reads), [set(models) for models in self.writes.values()]
+        calls, changes = len(self.calls), len(self.changes)
         found = [
+            (calls, ngettext(*_CALLS, calls)),
             (reads, ngettext("Read %d model", "Read %d models", reads)),
             (uses, ngettext("Use %d tool that reads", "Use %d tools that read", uses)),
             (len(self.others), ngettext("Use %d resource or prompt", "Use %d resources and prompts", len(self.others))),
@@ -97,6 +109,7 @@ class Opened:
             found.append((len(sets[0]), ngettext(*text, len(sets[0]))))
         else:
             found += [(len(models), _WRITES[one] % len(models)) for one, models in self.writes.items()]
+        found.append((changes, ngettext(*_CHANGES, changes)))
         return [text % number if "%" in text else text for number, text in found if number]
 
     def titles(self) -> list[str]:
@@ -105,7 +118,8 @@ class Opened:
         for written in self.writes.values():
             models |= written
         named = [f"{_title(models[label])}{self._verbs(label)}" for label in sorted(models)]
-        return [*named, *(tool.get_title() for tool in self.tools.values()), *self.others.values()]
+        titles = [*named, *(tool.get_title() for tool in self.tools.values()), *self.others.values()]
+        return [*titles, *self.calls, *self.changes]
 
     def _verbs(self, label: str) -> str:
         """What is done to a model, beside reading it."""
@@ -125,6 +139,7 @@ def opened_by(site: MCPSite, request: HttpRequest, held: Set[str], user: Any = N
     reads: dict[str, type[Model]] = {}
     writes: dict[Operation, dict[str, type[Model]]] = {one: {} for one in OPERATIONS}
     tools: dict[str, BaseTool] = {}
+    reached: dict[str, ApiOperation] = {}
     with site.in_context(ours):
         available = [one.tool for one in catalog.available(exchange)]
         # By their URIs, models are read without a tool.
@@ -137,11 +152,24 @@ def opened_by(site: MCPSite, request: HttpRequest, held: Set[str], user: Any = N
                     reads |= _models(ways.models(rights, tool.way))
                 elif isinstance(tool, OperationTool):
                     writes[tool.operation] = _models(writable_models(rights, tool.operation))
+                elif tool.opens is not None:
+                    reached |= {name: one for name, one in site.api.reached(ours).items() if one.is_safe in tool.opens}
                 elif not isinstance(tool, WriteTool):
                     tools[tool.name] = tool
         others = {one.uri: one.title or one.uri for one in resources.available(site, ours) if one.uri != CHANGE_URI}
         others |= {one.prompt.name: one.title or one.prompt.name for one in prompts.available(exchange)}
-    return Opened(reads, writes, tools, others)
+        allowed = _allowed(ours, reached)
+    calls = {name: one for name, one in allowed.items() if one.is_safe}
+    return Opened(reads, writes, tools, others, calls, _without(allowed, calls))
+
+
+def _allowed(request: MCPRequest, reached: dict[str, ApiOperation]) -> dict[str, ApiOperation]:
+    """Those of the operations that the API lets the user call, as far as it says."""
+    if not reached:
+        return {}
+    from mcp_django.bridge.api import calling
+
+    return {one.name: one for one in calling.allowed(request, list(reached.values()))}
 
 
 def _models(found: Iterable[ModelRights]) -> dict[str, type[Model]]:
@@ -220,6 +248,7 @@ class Reach:
     scopes: Sequence[str]
     tools: int
     models: int
+    operations: int
 
 
 def reach_of(request: HttpRequest, site: MCPSite, token: Secret) -> Reach | None:
@@ -239,4 +268,5 @@ def _count(request: MCPRequest, site: MCPSite, principal: Principal) -> Reach:
     exchange = inspection_exchange(site, request, "tools/list")
     with site.in_context(request):
         tools, models = len(catalog.available(exchange)), len(Rights.of(site, request).models())
-    return Reach(principal.token_id or 0, principal.user, parse(known(principal.scopes)), tools, models)
+        operations = len(site.api.reached(request)) if site.api_resources else 0
+    return Reach(principal.token_id or 0, principal.user, parse(known(principal.scopes)), tools, models, operations)

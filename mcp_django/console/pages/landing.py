@@ -11,10 +11,12 @@ from django.utils.cache import patch_vary_headers
 
 from mcp_django.access.permissions import may_make_tokens
 from mcp_django.conf import OAUTH_APP, get_conf
+from mcp_django.console.credentials.scopes import opened_by
 from mcp_django.console.pages.connecting import client_setups
 from mcp_django.console.pages.project_name import server_name, title_of
 from mcp_django.core.web_pages import home_url, login, page
 from mcp_django.exchange.audience import own_page_path, resource_of
+from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.models import AccessToken
 from mcp_django.protocol.revisions import REVISIONS
 
@@ -38,6 +40,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
         "clients": client_setups(endpoint, server_name(site), logs_in=logs_in),
         "logs_in": logs_in,
         "is_known": is_known,
+        "may": opened_by(site, request, expand(SCOPES)).in_words() if is_known else (),
         # It leads strangers to the login.
         "connected_url": own_url,
         "login_url": own_url if get_conf().SELF_SERVICE and not is_known else None,

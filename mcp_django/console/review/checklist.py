@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext_lazy as _
 
-Kind = Literal["model", "field", "row", "write", "tool", "prompt", "resource"]
+Kind = Literal["model", "field", "row", "write", "tool", "operation", "prompt", "resource"]
 #: What was asked → its no, or None for a yes. What is not there was not asked.
 Answers = Mapping[str, "No | None"]
 #: A text for people, which is translated where it is shown.
@@ -40,6 +40,7 @@ _ASKED: Mapping[Kind, Sequence[str]] = {
     "row": (*_MODEL, "switch", "groups", "row"),
     "write": (*_MODEL, "switch", "groups", "writing"),
     "tool": ("exposure", "scope", "switch", "groups", "permission", "tasks"),
+    "operation": ("exposure", "scope", "switch", "groups", "permission"),
     "prompt": ("exposure", "scope", "switch", "groups", "permission"),
     "resource": ("exposure", "scope", "permission"),
 }

@@ -74,6 +74,7 @@ REMEDIES: Mapping[str, Any] = {
 #: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
     "models": "model",
+    "operations": "operation",
     "tools": "tool",
     "resources": "resource",
     "templates": "resource template",
@@ -87,8 +88,8 @@ def build(
 ) -> JSON:  # fmt: skip
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
-    ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-    "admin", "failed", "below_middleware", "unmet"}``:
+    ``{"site", "user", "scopes", "models", "operations", "tools", "resources", "templates", "prompts", "tool_list",
+    "left_out", "admin", "failed", "below_middleware", "unmet"}``:
 
     - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
@@ -101,6 +102,8 @@ def build(
       "by"}``, with the permission or the hook that decides; ``written``: name of a field of the form, or
       ``inline.name`` → the class of its form field;
       ``not_written``: why the form cannot be driven, or empty;
+    - ``operations``: those of the project's API by name, each as ``declared.entry_of`` has it; for a user those that
+      the API lets this user call, as far as it says without an object;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -138,6 +141,7 @@ def build(
             "user": None if user is None else user.get_username(),
             "scopes": parse(ours.mcp.principal.scopes),
             "models": {model.label: describe_model(model) for model in rights.models()},
+            "operations": _operations(site, ours, by_database=user is not None),
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
             "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
             "templates": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionTemplate)},
@@ -149,6 +153,17 @@ def build(
         lacking = [] if user is None else [str(one) for one in unmet(site)]
     below = unknown_middleware() if runs_below(site.has_call_context) else []
     return {**built, "failed": sorted(failed), "below_middleware": below, "unmet": lacking}
+
+
+def _operations(site: MCPSite, request: MCPRequest, *, by_database: bool) -> dict[str, JSON]:
+    if not site.api_resources:
+        return {}
+    from mcp_django.bridge.api import calling
+    from mcp_django.bridge.api.declared import entry_of
+
+    reached = list(site.api.reached(request).values())
+    allowed = calling.allowed(request, reached) if by_database else reached
+    return {one.name: entry_of(one) for one in allowed}
 
 
 def request_of(user: Any, scopes: Iterable[str], request: HttpRequest | None = None) -> MCPRequest:
@@ -180,6 +195,8 @@ def described_tools(site: MCPSite, described: Iterable[tuple[BaseTool, str]]) ->
 def lock(inventory: JSON) -> JSON:
     """The part of an inventory that a lock holds: what is exposed, and of the sizes only that of the tool list."""
     locked = {key: value for key, value in inventory.items() if key not in _NOT_LOCKED}
+    if not locked["operations"]:
+        del locked["operations"]  # A lock of a project without an API is as it was before there were operations.
     locked["models"] = {label: _without(model, "hidden") for label, model in inventory["models"].items()}
     locked["tools"] = {name: _without(tool, "bytes") for name, tool in inventory["tools"].items()}
     return locked
@@ -187,21 +204,22 @@ def lock(inventory: JSON) -> JSON:
 
 def is_lock(value: Any) -> bool:
     """Whether the value has the form of a lock."""
-    if not isinstance(value, dict) or not {"site", "user", "scopes", "tool_list", *_SECTIONS} <= value.keys():
+    if not isinstance(value, dict) or not {"site", "user", "scopes", "tool_list", *_SECTIONS} <= {*value, "operations"}:
         return False
-    dictionaries = [value["tool_list"], *(value[section] for section in _SECTIONS)]
+    # A lock of before there were operations has none.
+    dictionaries = [value["tool_list"], *(value.get(section, {}) for section in _SECTIONS)]
     if not all(isinstance(one, dict) for one in dictionaries) or not isinstance(value["scopes"], list):
         return False
     if not all(isinstance(scope, str) for scope in value["scopes"]):
         return False
-    return all(isinstance(entry, dict) for section in _SECTIONS for entry in value[section].values())
+    return all(isinstance(entry, dict) for section in _SECTIONS for entry in value.get(section, {}).values())
 
 
 def changes(before: JSON, after: JSON) -> list[str]:
     """The differences between two locks of the same principal, one a line: added (+), removed (-) and changed (~)."""
     lines: list[str] = []
     for section, noun in _SECTIONS.items():
-        old, new = before[section], after[section]
+        old, new = before.get(section, {}), after.get(section, {})
         for name in sorted({*old, *new}):
             lines += _entry_changes(noun, name, old.get(name), new.get(name))
     was, now = (locked["tool_list"].get("bytes") for locked in (before, after))
@@ -432,6 +450,8 @@ def unexposed(site: MCPSite) -> JSON:
             why = str(why_hidden(model) or without_list)
             is_fixed = is_ours(model) or model._meta.swapped
             found[label] = why if is_fixed else gettext("%(why)s; register a ModelMCP for it to show it") % {"why": why}
+    if site.api_resources:
+        found |= {f"{name} of the API": str(why) for name, why in site.api.left_out.items() if why}
     for model, admin_sites in site.undecided_models.items():
         names = get_text_list([one.name for one in admin_sites], gettext("and"))
         if site.admin_sites:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.contrib.auth import get_permission_codename
@@ -48,10 +48,13 @@ from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import looking
-from mcp_django.exchange.scopes import ANY_MODEL, ANY_WRITABLE, READ, SCOPES, WRITE, broader, expand, of_model, of_tool
+from mcp_django.exchange.scopes import OF_ANY, READ, SCOPES, WRITE, broader, expand, of_model, of_tool
 from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.unknown_names import nearest_name
+
+if TYPE_CHECKING:
+    from mcp_django.bridge.api.operations import Operation as ApiOperation
 
 #: Longer names are not looked for.
 MAX_NAME = 500
@@ -62,7 +65,7 @@ _BY_DECISION: Mapping[Decision, str] = {Decision.SWITCHED_OFF: "switch", Decisio
 _READING: Sequence[Way] = ("collection", "record", "aggregate", "schema")
 
 #: ``known`` for a viewer who may know of everything.
-EVERYTHING: Collection[Kind] = ("model", "field", "row", "write", "tool", "prompt", "resource")
+EVERYTHING: Collection[Kind] = ("model", "field", "row", "write", "tool", "operation", "prompt", "resource")
 
 
 def explain(
@@ -78,7 +81,8 @@ def explain(
     """Why the user may use the thing with these scopes, or why not. Without a user, as the project declares it.
 
     ``name`` is that of a model (``app.model``), a field (``app.model.field``), a row (``db://app/model/pk``), a way to
-    write (``app.model:create``, ``:update`` or ``:delete``), a declared resource (its URI), a tool or a prompt; of a
+    write (``app.model:create``, ``:update`` or ``:delete``), a declared resource (its URI), a tool, an operation of the
+    project's API (``order.list``) or a prompt; of a
     tool and a prompt of the same name the tool is meant, unless it is ``prompt:NAME``. ``known`` are
     the kinds of things of which the viewer may know every one: anything else that is not the user's looks as if it did
     not exist. ``token``: that of the user whose agent asks.
@@ -100,7 +104,7 @@ def _explain(
     if found.kind is None or found.kind in known:
         return found if found.kind is not None else _unknown(site, user, name, known, request)
     at_most = _Asker(site, user, SCOPES, request).answer(name)
-    is_own = found.kind in ("model", "field", "row", "write") or at_most.no is None
+    is_own = found.kind in ("model", "field", "row", "write", "operation") or at_most.no is None
     if not is_own or (at_most.no is not None and at_most.no.step in _OF_THE_USER):
         return _unknown(site, user, name, known, request)
     return found
@@ -108,7 +112,7 @@ def _explain(
 
 def _unknown(site: MCPSite, user: Any, name: str, known: Collection[Kind], request: HttpRequest | None) -> Reasons:
     names = _Asker(site, user, SCOPES, request).names(name, known)
-    unknown = _("There is no such model, field, row, tool, prompt or resource.")
+    unknown = _("There is no such model, field, row, tool, operation, prompt or resource.")
     if meant := nearest_name(name[:100], names):
         unknown = format_lazy(_("{unknown} Did you mean {name}?"), unknown=unknown, name=meant)
     return Reasons(name, unknown=unknown)
@@ -149,6 +153,8 @@ class _Asker:
         prompt = rest if prefix == "prompt" else name
         if (decision := prompts.decision(self.exchange, prompt, self.prompt_rows)) is not None:
             return Reasons(prompt, "prompt", self._prompt(prompt, decision))
+        if self.site.api_resources and (called := self.site.api.named(name)) is not None:
+            return Reasons(name, "operation", self._operation(called))
         if (resource := self.site.find_resource(name)) is not None:
             return Reasons(name, "resource", self._resource(resource))
         label, _colon, operation = name.partition(":")
@@ -166,6 +172,9 @@ class _Asker:
                 yield from (*self.site.models, *inventory.unexposed(self.site))
             yield from (one.tool.name for one in tools.available(self.exchange, self.tool_rows))
             yield from self.tools if "tool" in known else ()
+            if self.site.api_resources:
+                yield from (one.name for one in self.site.api.all if "operation" in known)
+                yield from self.site.api.reached(self.request)
             yield from (one.prompt.name for one in prompts.available(self.exchange, self.prompt_rows))
             yield from (*self.site.prompts, *self.prompt_rows) if "prompt" in known else ()
             yield from (one.uri for one in resources.available(self.site, self.request))
@@ -357,6 +366,25 @@ class _Asker:
             names=names, model=tool.model_mcp.label,
         )  # fmt: skip
 
+    def _operation(self, operation: ApiOperation) -> Answers:
+        from mcp_django.bridge.api import calling
+
+        tool = self.tools["call_api" if operation.is_safe else "change_api"]
+        left_out = self.site.api.left_out.get(operation.name)
+        override, place = tools.override_of(tool, self.tool_rows), Place("tool", tool.name)
+        no = None if left_out is None else No("exposure", left_out or _("The project leaves it out."))
+        answers: dict[str, No | None] = {
+            "read_only": _READ_ONLY if tool.is_closed else None,
+            "exposure": no,
+            "scope": self._scope(operation.scope, operation.scope, broader(operation.scope)),
+            **self._overridden(override, tool.name, place),
+        }
+        if not self.by_database or any(answers.values()):
+            return answers
+        if calling.allowed(self.request, [operation]):
+            return answers | {"permission": None}
+        return answers | {"permission": No("permission", _why_not_called(operation), Place("user"))}
+
     def _prompt(self, name: str, decision: Decision) -> Answers:
         override, named = (
             self.prompt_rows.get(name) or overrides.ON,
@@ -375,11 +403,20 @@ class _Asker:
         why = _missing_permission(named) if named else format_lazy(_("{hook} says no."), hook=hook)
         decision = resources.decision(resource, self.request)
         return {
-            "exposure": None, "scope": self._scope(READ, READ), **self._permission(decision, named, lambda: why),
+            "exposure": None,
+            "scope": self._scope(resource.scope, OF_ANY.get(resource.scope, resource.scope)),
+            **self._permission(decision, named, lambda: why),
         }  # fmt: skip
 
     def _has(self, permission: str) -> bool:
         return not permission or _has(self.request.user, permission)
+
+
+def _why_not_called(operation: ApiOperation) -> Text:
+    from mcp_django.bridge.api.declared import entry_of
+
+    names = _either(entry_of(operation)["who"])
+    return format_lazy(_("The API does not let the user call it: {names} says no."), names=names)
 
 
 def _asks_permissions_alone(model_mcp: ModelMCP) -> bool:
@@ -402,7 +439,7 @@ _either = lazy(get_text_list, str)
 
 
 def _missing_scope(*names: str) -> Text:
-    shown = (broader(name) if name in (ANY_MODEL, ANY_WRITABLE) else name for name in names)
+    shown = (OF_ANY.get(name, name) for name in names)
     return format_lazy(_("The scope {names} is missing."), names=_either(list(dict.fromkeys(shown))))
 
 

@@ -1,13 +1,13 @@
-"""A request that runs through the project's middleware within this process, with a view and a user of our own."""
+"""A request that runs through the project's middleware within this process, as a user of ours: see ``InnerCall``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.conf import settings
@@ -20,12 +20,16 @@ from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.request import HttpHeaders
-from django.urls import Resolver404, ResolverMatch, get_resolver, set_urlconf
+from django.http.response import HttpResponseBase
+from django.middleware.cache import FetchFromCacheMiddleware, UpdateCacheMiddleware
+from django.urls import Resolver404, ResolverMatch, get_resolver, set_script_prefix, set_urlconf
 from django.utils.functional import SimpleLazyObject
 from django.utils.module_loading import import_string
 
 from mcp_django.core.compat.requests import close_resources, without_csrf
 from mcp_django.core.middleware_policy import HARMLESS, OF_SERVER, SENT_AGAIN
+
+_T = TypeVar("_T")
 
 #: What middleware is noted to look for when it reads the session of a login.
 SESSION = "session"
@@ -36,6 +40,8 @@ class _Asking:
     """What the middleware of one request looks for, and what of it the first request had and this one has not."""
 
     withheld: Collection[str]
+    #: Is called before the view, when all middleware has let the request pass.
+    before_view: Callable[[], None] | None = None
     #: Whether middleware is running of which it is not known what it does.
     is_unknown: bool = False
     found: set[str] = field(default_factory=set)
@@ -45,6 +51,8 @@ class _Asking:
             self.found.add(name)
 
 
+#: The attribute of a response that has the pieces which its renderer yields.
+PIECES = "_mcp_pieces"
 _asking: ContextVar[_Asking] = ContextVar("mcp_django_asking", default=_Asking(()))  # noqa: B039 - never changed
 
 
@@ -117,6 +125,9 @@ class _InnerRequest(WSGIRequest):
     """A request of which it is known who makes it, whatever middleware sets."""
 
     _cached_user: Any
+    #: The view that it brings along, if it does, and what checks the one of its path: see ``InnerCall``.
+    _mcp_view: Any = None
+    _mcp_check: Any = None
 
     @property
     def auser(self) -> Any:
@@ -158,8 +169,16 @@ def _told(middleware: Any, *, is_unknown: bool) -> Any:
     return answer
 
 
+def _of_path(hook: Any) -> Any:
+    """A hook that is told of the view of the path, whatever runs in the place of that."""
+    return lambda request, view, args, kwargs: hook(request, request.resolver_match.func, args, kwargs)
+
+
 class _InnerHandler(BaseHandler):
-    """Runs requests through the project's middleware, and then through the view that a request brings along."""
+    """Runs requests through the project's middleware, and then through their view.
+
+    That is the view which a request brings along, or the one of its path, once the request has checked what was found.
+    """
 
     def __init__(self) -> None:
         ours: Any = self
@@ -172,8 +191,10 @@ class _InnerHandler(BaseHandler):
                 made = _made(middleware, ours.adapt_method_mode(is_async, handler, iscoroutinefunction(handler)))
             except MiddlewareNotUsed:
                 continue
+            if isinstance(made, UpdateCacheMiddleware | FetchFromCacheMiddleware):
+                continue  # Nobody else is shown what this user gets, nor this user what others got.
             if hasattr(made, "process_view"):
-                hook = _told(ours.adapt_method_mode(False, made.process_view), is_unknown=is_unknown)
+                hook = _told(_of_path(ours.adapt_method_mode(False, made.process_view)), is_unknown=is_unknown)
                 ours._view_middleware.insert(0, hook)
             if hasattr(made, "process_template_response"):
                 ours._template_response_middleware.append(ours.adapt_method_mode(False, made.process_template_response))
@@ -181,9 +202,39 @@ class _InnerHandler(BaseHandler):
                 ours._exception_middleware.append(ours.adapt_method_mode(False, made.process_exception))
             answer = _told(ours.adapt_method_mode(False, made, is_async), is_unknown=is_unknown)
             handler = convert_exception_to_response(answer)
+        ours._template_response_middleware.append(self._keep_pieces)
         ours._middleware_chain = handler
 
+    def _keep_pieces(self, request: HttpRequest, response: Any) -> Any:
+        """Leave what a renderer yields piece by piece, maybe for ever, to whoever reads the response.
+
+        Django would join all of it.
+        """
+        renderer = getattr(response, "accepted_renderer", None)
+        if renderer is None:
+            return response
+
+        def render(*args: Any, **kwargs: Any) -> Any:
+            found = rendered(*args, **kwargs)
+            if not isinstance(found, Iterator):
+                return found
+            setattr(response, PIECES, found)
+            return b""
+
+        rendered, renderer.render = renderer.render, render
+        return response
+
+    def make_view_atomic(self, view: Any) -> Any:
+        made, before_view = super().make_view_atomic(view), _asking.get().before_view
+        if before_view is not None:
+            before_view()
+        return made
+
     def resolve_request(self, request: Any) -> Any:
+        if request._mcp_check is not None:
+            found = super().resolve_request(request)
+            request._mcp_check(found)
+            return found if request._mcp_view is None else (request._mcp_view, found.args, found.kwargs)
         urlconf = getattr(request, "urlconf", None)
         set_urlconf(urlconf)
         try:
@@ -229,29 +280,139 @@ def run_below_middleware(
             asking.is_unknown = False
         return HttpResponse()
 
-    for alias in settings.DATABASES:  # Our own transactions begin and end within it.
-        answer._non_atomic_requests = {*getattr(answer, "_non_atomic_requests", ()), alias}  # type: ignore[attr-defined]
+    _without_transaction(answer)
     script = str(meta.get("SCRIPT_NAME") or "")
-    environ = {
-        **{name: meta[name] for name in (*SENT_AGAIN, *OF_SERVER) if name in meta},
-        "REQUEST_METHOD": "POST", "PATH_INFO": origin["path"].removeprefix(script), "CONTENT_LENGTH": "0",
-        "wsgi.url_scheme": scheme, "wsgi.input": BytesIO(),
-    }  # fmt: skip
-    environ.setdefault("SERVER_NAME", "localhost")
-    environ.setdefault("SERVER_PORT", "443" if scheme == "https" else "80")
+    sent = _Meta(_environ(meta, scheme, "POST", origin["path"].removeprefix(script), b""))
     token = _asking.set(asking)
     try:
-        sent = _Meta(environ)
-        request: Any = _InnerRequest(sent)
+        request = _request(sent, SimpleLazyObject(user))
         before = dict(sent)
         request.headers = _Headers(sent)
-        request._cached_user = SimpleLazyObject(user)
         request._mcp_view = answer
-        without_csrf(request)
-        set_urlconf(settings.ROOT_URLCONF)
-        handler: Any = _handler_of(tuple(settings.MIDDLEWARE))
-        response: HttpResponse = handler._middleware_chain(request)
+        response = _answer(request)
         close_resources(response)
     finally:
         _asking.reset(token)
     return response.status_code, bool(reached)
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who makes a request.
+
+    Private: ``HttpRequest._cached_user``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``request.user``, which the
+    middleware of logins sets anew.
+    """
+
+    #: Whom middleware sees as logged in.
+    user: Any
+    #: Names in META which the view gets, and middleware does not: they tell users apart where it varies a cache.
+    names: Mapping[str, str]
+    #: What is set on the request when all middleware has let it pass.
+    attributes: Mapping[str, Any]
+    #: That of the session which a login would have. It is in no store.
+    session_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InnerCall:
+    """A request to a URL of the project, as a client of HTTP would send it.
+
+    It runs through MIDDLEWARE and the view of its path in a copy of the context, so that the language, the time zone,
+    the URLconf and the variables of the project end with it. It sends neither ``request_started`` nor
+    ``request_finished``, which would close the connections of this thread.
+
+    Private: as of ``run_below_middleware``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``django.test.Client``, which
+    logs in by a session, copies what templates render, and sends these signals.
+    """
+
+    method: str
+    #: Below the prefix of the script, and not quoted.
+    path: str
+    query: str
+    scheme: str
+    #: META of the client's request, of which SENT_AGAIN, OF_SERVER and ``headers`` are taken.
+    meta: Mapping[str, Any]
+    #: More names in META that are taken, and what is set beside them.
+    passed: Sequence[str]
+    headers: Mapping[str, str]
+    content_type: str = ""
+    body: bytes = b""
+    #: Says who makes the request, before any middleware.
+    who: Callable[[HttpRequest], Who] = lambda request: Who(None, {}, {})
+    #: Is called with what the path has resolved to. Raises Http404 if that is not the right one. None, to ``look``
+    #: alone: the path need not lead anywhere.
+    check: Callable[[ResolverMatch], None] | None = None
+
+    def run(
+        self,
+        read: Callable[[HttpRequest, HttpResponseBase], _T],
+        view: Callable[..., HttpResponseBase] | None = None,
+    ) -> _T:
+        """Send it to the view of its path. Returns what ``read`` makes of the response, which is then closed.
+
+        ``view`` is run in the place of that view: below the same middleware, and in no transaction of it.
+        """
+        if view is not None:
+            _without_transaction(view)
+        return copy_context().run(self._run, view, read)
+
+    def _run(self, view: Any, read: Callable[[HttpRequest, HttpResponseBase], _T]) -> _T:
+        environ = _environ(self.meta, self.scheme, self.method, self.path, self.body)
+        environ |= {name: self.meta[name] for name in self.passed if name in self.meta}
+        environ |= {"QUERY_STRING": self.query, **self.headers}
+        if self.content_type:
+            environ["CONTENT_TYPE"] = self.content_type
+        request = _request(environ, None)
+        request._mcp_view, request._mcp_check = view, self.check
+        who = self.who(request)
+        request._cached_user = who.user
+        _asking.set(_Asking((), before_view=partial(_let_pass, request, who)))
+        set_script_prefix(f"{environ.get('SCRIPT_NAME', '')}/")
+        response = _answer(request)
+        try:
+            return read(request, response)
+        finally:
+            close_resources(response)
+
+
+def _let_pass(request: Any, who: Who) -> None:
+    """Let the view see who it is. What middleware has read of the headers before is read anew."""
+    for name, value in who.names.items():
+        request.META.setdefault(name, value)
+    for name in ("headers", "COOKIES"):
+        vars(request).pop(name, None)
+    vars(request).update(who.attributes)
+    if isinstance(session := getattr(request, "session", None), _NoSession):
+        session._session_key = who.session_key
+
+
+def _environ(meta: Mapping[str, Any], scheme: str, method: str, path: str, body: bytes) -> dict[str, Any]:
+    environ = {
+        **{name: meta[name] for name in (*SENT_AGAIN, *OF_SERVER) if name in meta},
+        "REQUEST_METHOD": method, "PATH_INFO": path.encode().decode("latin-1"), "CONTENT_LENGTH": str(len(body)),
+        "wsgi.url_scheme": scheme, "wsgi.input": BytesIO(body),
+    }  # fmt: skip
+    environ.setdefault("SERVER_NAME", "localhost")
+    environ.setdefault("SERVER_PORT", "443" if scheme == "https" else "80")
+    return environ
+
+
+def _request(environ: dict[str, Any], user: Any) -> Any:
+    request = _InnerRequest(environ)
+    request._cached_user = user
+    without_csrf(request)
+    return request
+
+
+def _answer(request: Any) -> HttpResponseBase:
+    set_urlconf(settings.ROOT_URLCONF)
+    handler: Any = _handler_of(tuple(settings.MIDDLEWARE))
+    response: HttpResponseBase = handler._middleware_chain(request)
+    return response
+
+
+def _without_transaction(view: Any) -> None:
+    """Let our own transactions begin and end within the view."""
+    for alias in settings.DATABASES:
+        view._non_atomic_requests = {*getattr(view, "_non_atomic_requests", ()), alias}

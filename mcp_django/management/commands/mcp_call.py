@@ -59,7 +59,8 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         site = find_site(options["site"])
-        if problem := socket_problem(site.has_call_context, "A command"):
+        problem = socket_problem(site.has_call_context, "A command")
+        if problem is not None and not site.exposes_api:
             raise CommandError(problem)
         caller = _Caller(site, find_user(options["user"]), parse_scopes(options["scopes"]))
         try:
@@ -154,7 +155,7 @@ class _Caller:
     def _exchange(self, method: str, params: JSON) -> Exchange:
         return calls.exchange_for(
             self._site, self._user, self._scopes, method, params,
-            request=from_settings(), transport="command", known_as="manage.py mcp_call",
+            request=from_settings().restrict(self._site), transport="command", known_as="manage.py mcp_call",
         )  # fmt: skip
 
 

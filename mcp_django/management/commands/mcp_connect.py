@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import NoReverseMatch, reverse
 
 from mcp_django.bridge.sites import MCPSite
-from mcp_django.conf import OAUTH_APP, URL_LINE, Conf, get_conf
+from mcp_django.conf import OAUTH_APP, URL_LINE, get_conf
 from mcp_django.console.pages.connecting import TOKEN_VARIABLE, ClientSetup, client_setups
 from mcp_django.console.pages.project_name import server_name
 from mcp_django.management.arguments import find_site
@@ -58,7 +58,7 @@ class Command(BaseCommand):
 def _endpoint(site: MCPSite) -> str:
     """The URL of the endpoint by the settings. Raises CommandError."""
     conf = get_conf()
-    base = conf.OAUTH_ORIGIN or (_RUNSERVER if conf.BASE_URL == Conf.BASE_URL else conf.BASE_URL)
+    base = conf.OAUTH_ORIGIN or conf.BASE_URL or _RUNSERVER
     try:
         path = reverse("mcp_django:endpoint", current_app=site.name)
     except NoReverseMatch:

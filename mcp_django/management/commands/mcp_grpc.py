@@ -55,7 +55,7 @@ class Command(DatabaseCommand):
             ) from error
         site, host = find_site(options["site"]), options["host"]
         problem = socket_problem(site.has_call_context, "gRPC")
-        if problem is not None:
+        if problem is not None and not site.exposes_api:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         _check_base_url()
         tls = self._tls(options)
@@ -105,8 +105,14 @@ class Command(DatabaseCommand):
 
 
 def _check_base_url() -> None:
+    """Any host of ALLOWED_HOSTS may be that of a tenant, so none is chosen for clients from elsewhere."""
+    request = from_settings()
+    if not get_conf().BASE_URL and request.META["SERVER_NAME"] != "localhost":
+        raise CommandError(
+            "Requests over gRPC name no host, and MCP['BASE_URL'] names none: set BASE_URL to the URL of your site."
+        )
     try:
-        HttpRequest.get_host(from_settings())
+        HttpRequest.get_host(request)
     except DisallowedHost as error:
         raise CommandError(
             f"Requests over gRPC name no host. They get that of MCP['BASE_URL'], {get_conf().BASE_URL}, which is not "

@@ -204,9 +204,12 @@ def _lines(built: JSON, decided: Mapping[str, str], closed: Restrictions) -> Ite
         yield "The project declares this, whatever the database holds. --user NAME prints what that user reaches now."
     models = built["models"].items()
     yield from _section("Models", (_model_lines(label, model, closed) for label, model in models))
+    yield from _section("Operations of the API", (_operation_lines(*one) for one in built["operations"].items()))
     if built["below_middleware"]:
         named = ", ".join(built["below_middleware"])
         yield f"Calls run below {named}, and so over HTTP alone: WebSocket, gRPC, stdio, push and tasks are refused."
+        if built["operations"]:
+            yield "Operations of the API are called over each of them: the API's own middleware has its say then."
     cost = f", {built['tool_list']['bytes']:,} bytes in each list of tools"
     tools = built["tools"].items()
     yield from _section("Tools", ([_tool_line(name, tool, built["user"], decided)] for name, tool in tools), cost)
@@ -302,6 +305,16 @@ def _model_lines(label: str, model: JSON, closed: Restrictions) -> Iterator[str]
         yield f"writes: {', '.join(written)}"
         yield f"written: {model['not_written'] or ', '.join(model['written']) or 'nothing'}"
     yield from _without(model["hidden"])
+
+
+def _operation_lines(name: str, operation: JSON) -> Iterator[str]:
+    yield ", ".join(filter(None, [f"{name}: {operation['request']}", operation.get("consent")]))
+    if operation["who"]:
+        yield f"who: {', '.join(operation['who'])}"
+    if operation["filters"]:
+        yield f"filters: {', '.join(operation['filters'])}"
+    if operation["fields"]:
+        yield f"{operation['serializer']}: {', '.join(operation['fields'])}"
 
 
 def _without(hidden: Mapping[str, str]) -> Iterator[str]:

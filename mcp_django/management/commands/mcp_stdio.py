@@ -44,7 +44,7 @@ class Command(DatabaseCommand):
         )
         site = find_site(options["site"])
         problem = socket_problem(site.has_call_context, "stdio")
-        if problem is not None:
+        if problem is not None and not site.exposes_api:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         warn_of_a_local_bus()
         standard = claim()

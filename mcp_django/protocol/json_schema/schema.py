@@ -93,7 +93,8 @@ class Schema:
 
     def _of_value(self, error: ValidationError, path: Sequence[str]) -> FieldError | None:
         """The error of a list or an object in the place of which something else comes, or a name like it."""
-        if error.validator == "type" and error.validator_value in _NOUNS and len(path) == 1:
+        kind = error.validator_value if error.validator == "type" else None
+        if isinstance(kind, str) and kind in _NOUNS and len(path) == 1:
             given, what = error.instance, f"{path[0]} must be {_NOUNS[error.validator_value]}"
             if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
                 return field_error(path[0], f"{what}: this text is not the JSON of one", given)

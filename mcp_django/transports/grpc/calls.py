@@ -87,7 +87,7 @@ class Session(LastingConnection):
 
     async def run(self) -> None:
         """Serve the client until its stream ends."""
-        refused = await self.admit(request_of(self._context))
+        refused = await self.admit(request_of(self._context).restrict(self.site))
         if refused is not None:
             await refuse(self._context, self.site, self.request, refused)
         await self.serve()
@@ -119,7 +119,7 @@ class Session(LastingConnection):
 
 async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
     """The answer to one request. What goes before it is left out: only a session can carry that."""
-    request, caller = request_of(context), None
+    request, caller = request_of(context).restrict(site), None
     try:
         caller = principal = await admission.admit(site, request)
         key = key_of(principal, request)

@@ -35,7 +35,7 @@ class StdioServer:
     def __init__(self, site: MCPSite, principal: Principal, stdin: int, stdout: int) -> None:
         self.site = site
         self.principal = principal
-        self.request = from_settings().for_principal(principal)
+        self.request = from_settings().for_principal(principal).restrict(site)
         #: Whether it ended because the credentials of its principal no longer hold.
         self.refused = False
         self._reader = PipeReader(stdin)

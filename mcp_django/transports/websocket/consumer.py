@@ -59,7 +59,7 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
         self.wire = FrameWire(send)
         self._receive = receive
         await receive()  # websocket.connect
-        request = handshake.request_of(scope)
+        request = handshake.request_of(scope).restrict(self.site)
         redirect = https.redirect_of(request)
         if redirect is not None:
             await self._deny(handshake.redirection(scope, redirect["Location"]), send)

@@ -108,7 +108,7 @@ def test_what_people_do_on_the_page_of_a_row_is_a_tool(
 @pytest.mark.parametrize("lacks", ["permission", "scope", "switch"])
 def test_who_may_not_run_it_knows_no_such_tool(on_row: Drive, lacks: str) -> None:
     viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_product"))
+    viewer.user_permissions.add(Permission.objects.get(codename="view_product", content_type__app_label="shop"))
     agent = on_row(
         Selling, "sell", *(["read"] if lacks == "scope" else []), user=viewer if lacks == "permission" else None
     )

@@ -45,8 +45,9 @@ def ran(**options: Any) -> str:
 
 
 def test_people_who_may_approve_are_written_to_once_without_values(
-    consent: Any, bob: User, ops: Writer, users: Users
+    consent: Any, bob: User, ops: Writer, users: Users, settings: Any
 ) -> None:
+    settings.MCP = {**settings.MCP, "BASE_URL": "https://example.com"}
     staff("clerk", "flights.view_flight", email="clerk@example.com")
     User.objects.filter(pk__in=[users.ops.pk, users.admin.pk]).update(email="")
     for key in ("1", "4"):
@@ -56,7 +57,7 @@ def test_people_who_may_approve_are_written_to_once_without_values(
 
     [sent] = mail.outbox
     assert (sent.to, sent.subject) == (["bob@example.com"], "2 changes by agents wait for you")
-    assert "2 of flights, by " in sent.body and "/admin/mcp_django/change/" in sent.body
+    assert "2 of flights, by " in sent.body and "https://example.com/admin/mcp_django/change/" in sent.body
     assert "fog" not in sent.body and "note 0" not in sent.body and "decide" not in sent.body
     assert "mails that were sent: 1" in told[0] and "mails that were sent: 0" in told[1]
 

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 
 from mcp_django.core.compat import inner_requests
-from mcp_django.core.compat.inner_requests import SESSION, run_below_middleware
+from mcp_django.core.compat.inner_requests import SESSION, InnerCall, Who, run_below_middleware
 
 META = {
     "HTTP_HOST": "a.example.com", "HTTP_X_FORWARDED_FOR": "192.0.2.1", "HTTP_X_TENANT": "b", "REMOTE_USER": "root",
@@ -213,3 +213,24 @@ def test_the_view_runs_once() -> None:
     ran(f"{_PATH}.twice", view=lambda *found: seen.append(found))
 
     assert len(seen) == 1
+
+
+@pytest.mark.django_db
+def test_a_call_resolves_its_path_and_the_view_sees_the_one_who_makes_it() -> None:
+    user, seen = User.objects.create(username="agent"), []
+
+    def who(request: HttpRequest) -> Who:
+        return Who(user, {"HTTP_COOKIE": "mcp_principal=1"}, {"marked": True})
+
+    def note(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        seen.append((request.user, request.COOKIES, vars(request)["marked"]))
+        return HttpResponse(status=204)
+
+    with override_settings(ALLOWED_HOSTS=["*"], ROOT_URLCONF="demo_project.urls"):
+        checked: list[Any] = []
+        call = InnerCall("GET", "/admin/", "", "http", META, (), {}, who=who, check=checked.append)
+        status, looked = (call.run(lambda request, response: response.status_code, view) for view in (None, note))
+
+    # Not staff, but somebody.
+    assert (status, looked) == (302, 204) and [one.view_name for one in checked] == ["admin:index", "admin:index"]
+    assert seen == [(user, {"mcp_principal": "1"}, True)]

@@ -30,8 +30,8 @@ def test_what_is_declared_is_told_without_a_database(settings: Any) -> None:
     taken = inventory.build(site)
 
     assert list(taken) == [
-        "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-        "admin", "failed", "below_middleware", "unmet",
+        "site", "user", "scopes", "models", "operations", "tools", "resources", "templates", "prompts", "tool_list",
+        "left_out", "admin", "failed", "below_middleware", "unmet",
     ]  # fmt: skip
     assert (taken["site"], taken["user"], taken["scopes"]) == ("mcp", None, ["read", "actions", "write"])
     assert set(taken["models"]) == set(site.models)

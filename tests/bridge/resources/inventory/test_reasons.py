@@ -230,7 +230,7 @@ def test_an_unknown_name_gets_the_nearest_and_nonsense_none(users: Users) -> Non
     for name, meant in UNKNOWN:
         found = explain(site, users.admin, ["read"], name)
         assert found.kind is None and not found.allowed and list(found.steps) == [], name
-        text = f"There is no such model, field, row, tool, prompt or resource. Did you mean {meant}?"
+        text = f"There is no such model, field, row, tool, operation, prompt or resource. Did you mean {meant}?"
         assert str(found.unknown) == text
     for name in ("", ".", "..", "a.b.c.d", "db://", "db://x/y/z", "prompt:", "\0", "x" * 10_000):
         assert explain(site, users.admin, ["read"], name).kind is None, name
