@@ -58,6 +58,7 @@ browser: $(VENV)/test.stamp
 docs: $(VENV)/test.stamp
 	$(BIN)/python -m tests.documentation
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m tests.documentation.llms site
 
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots

@@ -111,24 +111,24 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "test": (
         (
-            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5430),
-            Step("PostgreSQL", pytest(*DATABASE), 1236, POSTGRESQL),
+            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5740),
+            Step("PostgreSQL", pytest(*DATABASE), 1248, POSTGRESQL),
         ),
         (
             *LINT,
-            Step("servers", pytest("--lane", "test", *WAITING), 504),
+            Step("servers", pytest("--lane", "test", *WAITING), 507),
             CONFORMANCE,
         ),
     ),
     "more": (
         (
-            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1191),
-            Step("MariaDB", pytest(*DATABASE), 1158, MARIADB),
+            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1326),
+            Step("MariaDB", pytest(*DATABASE), 1170, MARIADB),
             Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3372),
             Step("newest, PostgreSQL", newest(*DATABASE), 1236, POSTGRESQL),
         ),
         (
-            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 838),
+            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 854),
             Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 113, POSTGRESQL),
         ),
     ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_django.audit.lines import Line, as_dict
 from mcp_django.audit.signals import call_recorded
-from mcp_django.models import Call
 from mcp_django.protocol.jsonrpc import encode
+
+if TYPE_CHECKING:
+    from mcp_django.audit.lines import Line
 
 logger = logging.getLogger("mcp_django.audit")
 _errors = logging.getLogger("mcp_django")
@@ -33,6 +34,10 @@ def publish(lines: Iterable[Line]) -> None:
     is_logged, is_heard = logger.isEnabledFor(logging.INFO), bool(call_recorded.receivers)
     if not is_logged and not is_heard:
         return
+    # LOGGING names the formatter above, and Django reads it before there are models.
+    from mcp_django.audit.lines import as_dict
+    from mcp_django.models import Call
+
     for one in lines:
         columns = as_dict(one)
         if is_logged:

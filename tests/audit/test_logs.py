@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.audit import logs
+from mcp_django.audit import lines
 from mcp_django.audit.logs import JSONFormatter
 from mcp_django.audit.recorder import recorder
 from mcp_django.audit.signals import call_recorded
@@ -73,7 +73,7 @@ def test_nothing_is_made_where_nobody_listens(
     transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(logs, "as_dict", made.append)
+    monkeypatch.setattr(lines, "as_dict", made.append)
     logging.getLogger("mcp_django.audit").setLevel(logging.WARNING)
 
     recorder.count("mcp", "request", "refused", "http", "UNAUTHENTICATED", "")

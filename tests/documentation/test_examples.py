@@ -13,6 +13,7 @@ from unittest.mock import MagicMock
 from django.core.management import get_commands, load_command_class
 
 from mcp_django.conf import load
+from tests.documentation.client_pages import FOLDER, is_printed, starts_server
 from tests.support.pages import PAGES, ROOT
 
 #: The test that runs the examples of a page, by their languages.
@@ -20,8 +21,11 @@ RUN = {
     ("README.md", "sh json"): "tests/end_to_end/test_readme.py",
     ("docs/actions.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/admin.md", "json"): "tests/console/test_mcp_tools.py",
+    ("docs/AGENTS.md", "python"): "tests/end_to_end/test_cookbook.py",
     ("docs/aggregates.md", "json"): "tests/bridge/tools/test_queries_page.py",
+    ("docs/api.md", "sh python json"): "tests/end_to_end/test_api_page.py",
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
+    ("docs/cookbook.md", "python json"): "tests/end_to_end/test_cookbook.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",
     ("docs/deployment.md", "nginx"): "tests/end_to_end/test_nginx.py",
     ("docs/queries.md", "json"): "tests/bridge/tools/test_queries_page.py",
@@ -52,7 +56,9 @@ class Example(NamedTuple):
 
     @property
     def is_checked(self) -> bool:
-        if self.has_test:
+        if self.reason:
+            return False
+        if self.has_test or (self.page.startswith(FOLDER) and (is_printed(self.text) or starts_server(self.text))):
             return True
         if self.language == "python":
             return bool(_SHOP.match(self.text)) or self.text.startswith(_SETTINGS)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.documentation import llms
 from tests.support.pages import ROOT
 
 pytestmark = pytest.mark.more("builds the documentation as a site")
@@ -40,6 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning" not in (done.stdout + done.stderr).lower()
+    llms.write(folder / "site")
     return folder / "site"
 
 
@@ -52,10 +54,21 @@ def address(site: Path) -> Iterator[str]:
 
 
 def test_every_page_is_there(site: Path) -> None:
-    pages = [path.stem for path in ROOT.glob("docs/*.md") if path.stem != "README"]
+    pages = [path.relative_to(ROOT / "docs").with_suffix("") for path in ROOT.glob("docs/**/*.md")]
 
-    assert [page for page in pages if not (site / page / "index.html").exists()] == []
+    assert [page for page in pages if page.name != "README" and not (site / page / "index.html").exists()] == []
     assert (site / "index.html").exists()
+
+
+def test_language_models_find_each_page_as_markdown(site: Path) -> None:
+    short, full = (site / name for name in ("llms.txt", "llms-full.txt"))
+    pages = [path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/**/*.md")]
+
+    linked = re.findall(r"^- \[.+?\]\((.+?)\): \S", short.read_text(), re.MULTILINE)
+
+    assert sorted([*linked, "README.md"]) == sorted(map(str, pages))
+    assert [page for page in pages if (ROOT / "docs" / page).read_text() not in full.read_text()] == []
+    assert [page for page in pages if not (site / page).exists()] == []
 
 
 def test_no_page_names_a_font_script_or_picture_of_another_host(site: Path) -> None:
