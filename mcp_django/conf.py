@@ -184,7 +184,7 @@ class Conf:
     MAX_BODY_BYTES: int = 1_000_000
     #: What [larger bodies](limits.md#bodies-of-requests) may take in one process, until they are answered.
     MAX_BODY_MEMORY: int = 64_000_000
-    #: The longest answer. A longer one is replaced by an error that says so. See [limits.md](limits.md#long-results)
+    #: The longest answer. A longer one is replaced by an error that says so. See [Limits](limits.md#long-results)
     #: before you raise it.
     MAX_RESULT_BYTES: int = 900_000
 

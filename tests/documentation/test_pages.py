@@ -66,6 +66,12 @@ def test_every_link_leads_somewhere_and_no_page_of_the_site_leads_out_of_it() ->
         assert not anchor or anchor in anchors(str(target.relative_to(ROOT))), (page, link)
 
 
+def test_links_are_called_after_what_they_lead_to_and_not_after_its_file() -> None:
+    files = r"\[`?[\w./-]+\.md`?\]\((?!\S*(?:AGENTS|CHANGELOG|CONTRIBUTING|SECURITY|README)\.md)"
+
+    assert {page: found for page, text in PAGES.items() if (found := re.findall(files, text))} == {}
+
+
 def test_the_tables_that_would_stay_are_those_of_the_models() -> None:
     """docs/decide.md lists them, since Django forgets them with the app."""
     text = PAGES["docs/decide.md"].partition("These tables would stay:")[2]
