@@ -10,6 +10,7 @@
 # make clients             what packages of clients make of our tools' schemas, into tests/clients/converted; it downloads them
 # make docs                the documentation as a site, in the folder site; what it says of settings and commands is written anew
 # make screenshots         the pictures of these pages and of the demo's boards, in the folder screenshots
+# make pictures            those of them that the documentation shows, in docs/pictures
 # make wires               the tests of HTTP once more over Protobuf, and those of the WebSocket once more over gRPC
 # make faults              what a deployment stands on breaks while hundreds listen; it needs PostgreSQL, Redis and nats-server
 # make conformance         the conformance suite alone; it needs npm
@@ -28,7 +29,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test more release wires matrix projects agents clients browser docs screenshots faults bench conformance conformance-server clean
+.PHONY: demo lint check test more release wires matrix projects agents clients browser docs screenshots pictures faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -60,9 +61,15 @@ docs: $(VENV)/test.stamp
 	$(BIN)/zensical build --clean --strict
 	$(BIN)/python -m tests.documentation.llms site
 
+# The tests that look at every page.
+PHOTOGRAPHED := $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_own_browser.py tests/end_to_end/test_board.py tests/end_to_end/test_unfold.py tests/end_to_end/test_oauth_browser.py -k "policy or board or readable or phone"
+
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots
-	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_deciding_browser.py tests/end_to_end/test_own_browser.py tests/end_to_end/test_board.py tests/end_to_end/test_unfold.py -k "policy or board or readable"
+	SCREENSHOTS=screenshots $(PHOTOGRAPHED)
+
+pictures: $(VENV)/test.stamp
+	PICTURES=1 $(PHOTOGRAPHED)
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents

@@ -14,6 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".node"
+#: Where the Inspector's command is in the folder of a suite.
+INSPECTOR = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 PINS = ("package.json", "package-lock.json")
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
+from tests.end_to_end import pictures
+
 
 def log_in(page: Page, name: str = "admin") -> None:
     """Fill in the login page that is open for a user of the demo, and wait until it is left."""
@@ -18,7 +20,11 @@ def log_in(page: Page, name: str = "admin") -> None:
 
 
 def keep(page: Page, name: str) -> None:
-    """Keep a picture of the page in the folder SCREENSHOTS, where that is set, as ``make screenshots`` does."""
+    """Keep a picture of the page in the folder SCREENSHOTS, where that is set, as ``make screenshots`` does.
+
+    Fails where the documentation shows the page as it was before.
+    """
+    pictures.hold(page, name)
     if folder := os.environ.get("SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.end_to_end.browsing import log_in
+from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.callback import Callback, url_of
 from tests.end_to_end.servers import Served
 from tests.oauth.flow import CLAUDE_CODE, Program
@@ -84,6 +84,7 @@ def test_the_page_fits_a_phone(browser: Browser, served: Served, callback: Callb
     page.goto(url_of(Program(CLAUDE_CODE, callback.url), served))
     log_in(page, "ops")
     page.get_by_role("button", name="Connect", exact=True).wait_for()
+    keep(page, f"consent-{scheme}-360")
 
     wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     colour = page.locator("main").evaluate("one => getComputedStyle(one).backgroundColor")

@@ -20,6 +20,8 @@ from zipfile import ZipFile
 import httpx
 import pytest
 
+from tests.conformance import node
+from tests.conformance.node import INSPECTOR
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import Person, Project, Served, assert_no_traceback, free_port, wait_for
 from tests.end_to_end.wheels import Built, build, lend_packages, packages_of
@@ -29,7 +31,7 @@ pytestmark = [pytest.mark.more("goes the whole tutorial, in an environment of it
 
 PAGE = PAGES["docs/tutorial.md"]
 #: Each block of the page, by its language, in the order in which the reader meets them.
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^(?<!-->\n)```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 INSTALL = "python -m pip install /path/to/mcp_django"
 INSTALL_SDK = 'python -m pip install "mcp>=2.3,<3"'
 #: For what takes a moment: a limit for what would never come.
@@ -206,6 +208,7 @@ class Reader:
             INSTALL: f"{python} -m pip --python .venv/bin/python install --no-deps --no-index --no-cache-dir {wheel}",
             INSTALL_SDK: "python -c 'import mcp'",
             "django-admin ": "python -m django ",
+            "npx --yes @modelcontextprotocol/inspector": shlex.join(inspector()),
             "runserver": f"runserver {self.port}",
         }.items():
             command = command.replace(typed, instead)
@@ -233,6 +236,13 @@ class Reader:
 
         wait_for(listens, f"the server, in {terminal.log},", SECONDS)
         return terminal
+
+
+def inspector() -> list[str]:
+    """The command of the Inspector that the tests pin, which npx would download."""
+    need(shutil.which("npm") is not None, "npm")
+    suite = node.install()
+    return [str(suite.node), str(suite.folder / INSPECTOR)]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: The pages that are no part of the site.
 _OUTSIDE = ("README", "CONTRIBUTING", "SECURITY")
-#: The pages about the project and its use, by their paths. Measurements and the changelog are history.
+#: The pages about the project and its use, by their paths. Measurements are history.
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
     for path in (*(ROOT / f"{name}.md" for name in _OUTSIDE), *sorted(ROOT.glob("docs/**/*.md")))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import node
+from tests.conformance.node import INSPECTOR
 from tests.conftest import need
 from tests.end_to_end.clients.clients import CLIENTS, prepared
 from tests.end_to_end.clients.serving import Desk
@@ -49,7 +50,7 @@ def inspect(desk: Desk, way: str, tmp_path: Path) -> Inspect:
     except node.NPMMissing:
         need(False, "npm")
         raise
-    script = suite.folder / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    script = suite.folder / INSPECTOR
     transport, era = way.split("-")
     if transport == "stdio":
         own = {name: desk.project.environment[name] for name in ("PYTHONPATH", *desk.project.variables)}
