@@ -21,36 +21,14 @@ from tests.support.pages import ROOT
 
 FOLDER = ROOT / "docs/pictures"
 #: Name of a picture without its theme → how wide the page is.
-WIDTHS = dict.fromkeys(
-    [
-        "boards",
-        "endpoint",
-        "overview",
-        "tools",
-        "tool",
-        "answer",
-        "models",
-        "model",
-        "prompts",
-        "preview",
-        "tokens",
-        "new-token",
-        "token",
-        "sees",
-        "activity",
-        "live",
-        "totals",
-        "credential",
-        "connections",
-        "paused",
-        "deciding-inbox",
-        "deciding-change-record",
-        "deciding-change-rows",
-        "own-whole",
-        "own-change",
-    ],
+WIDTHS = {"consent": 360} | dict.fromkeys(
+    (
+        *("boards", "endpoint", "overview", "tools", "tool", "answer", "models", "model", "prompts", "preview"),
+        *("tokens", "new-token", "token", "sees", "activity", "live", "totals", "credential", "connections", "paused"),
+        *("deciding-inbox", "deciding-change-record", "deciding-change-rows", "own-whole", "own-change"),
+    ),
     1280,
-) | {"consent": 360}
+)
 THEMES = ("light", "dark")
 #: The pages look like those of this Django.
 _DJANGO = (5, 2)
