@@ -47,33 +47,33 @@ class Conf:
     AUTHENTICATION_CLASSES: tuple[str, ...] = ("mcp_django.access.authentication.TokenAuthentication",)
     #: Scopes of a credential that has none of its own.
     DEFAULT_SCOPES: tuple[str, ...] = ("read",)
-    #: Scopes of a caller without credentials. Empty: such a caller is refused.
+    #: Scopes of a caller without credentials. Empty: the server refuses such a caller.
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
     #: Names that stand for several [scopes](access.md#groups-of-scopes), as `{"sales": ["model:shop.order:read",
     #: "tool:refund_order"]}`.
     SCOPE_GROUPS: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    #: Scopes within which people make [tokens of their own](access.md#my-agent), without a permission for it: all who
-    #: may connect agents (`OAUTH_USERS`), staff or not. Empty: none may.
+    #: Scopes that people may give [tokens of their own](access.md#my-agent) without a permission, if they may connect
+    #: agents (`OAUTH_USERS`), staff or not. Empty: nobody makes such tokens.
     SELF_SERVICE: tuple[str, ...] = ()
-    #: Scopes that a token or a connected app may be [lent](access.md#rights-for-a-while), each with the most hours, as
-    #: `{"write": 8}`. Empty: none.
+    #: Scopes that people may [lend](access.md#rights-for-a-while) a token or a connected app, each with the most hours,
+    #: as `{"write": 8}`. Empty: none.
     LENDABLE: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    #: Days until a [token](access.md#tokens) expires that is made without a date.
+    #: Days until a [token](access.md#tokens) expires that somebody makes without a date.
     TOKEN_DAYS: int = 90
-    #: Origins beside the server's own that a browser may call from, as `https://app.example.com`.
+    #: Origins from which a browser may call, beside the server's own, as `https://app.example.com`.
     ALLOWED_ORIGINS: tuple[str, ...] = ()
-    #: How many proxies stand before the server, each of which adds the address of its client to `X-Forwarded-For`.
-    #: With 0, that header is not read.
+    #: The number of proxies in front of the server, each of which adds the address of its client to
+    #: `X-Forwarded-For`. With 0, the server does not read that header.
     TRUSTED_PROXIES: int = 0
     #: The same for [gRPC](deployment.md#grpc), whose proxy is another one. `None` counts as 0.
     GRPC_TRUSTED_PROXIES: int | None = None
 
     # Logging in.
-    #: Scheme and host under which clients know this server, as `https://example.com`. Empty: those of the request,
-    #: whose host `ALLOWED_HOSTS` must have.
+    #: Scheme and host under which clients know this server, as `https://example.com`. Empty: scheme and host of the
+    #: request; `ALLOWED_HOSTS` must have the host.
     OAUTH_ORIGIN: str = ""
-    #: The scopes that a client is told to ask for, and may get at most. Empty: `read`, and `actions` and `write` if a
-    #: tool that needs them is switched on.
+    #: The scopes that the server tells a client to ask for, and the most that it gives. Empty: `read`, and `actions`
+    #: and `write` if a tool that needs them is switched on.
     OAUTH_SCOPES: tuple[str, ...] = ()
     #: Who may connect agents, by logging in or with a token of their own: a permission, as `"app.codename"`, or a
     #: function of the user. Empty: everybody who can log in.
@@ -83,11 +83,11 @@ class Conf:
     OAUTH_REGISTRATION: str = "known"
 
     # Audit.
-    #: Which calls [are written down](audit.md): `"off"`, `"on"`, or `"strict"`, where a call that may change data is
-    #: written down before it is made, and is not made if that fails.
+    #: Which calls [the server records](audit.md): with `"off"` none, with `"on"` all. With `"strict"` it records a call
+    #: that may change data before it makes the call, and does not make the call if that fails.
     AUDIT: str = "on"
-    #: After so many days [`manage.py mcp_audit --clear`](audit.md#old-lines) deletes a line of the audit trail. `0`
-    #: or `None`: never.
+    #: The age in days at which [`manage.py mcp_audit --clear`](audit.md#old-lines) deletes a line of the audit trail.
+    #: `0` or `None`: never.
     AUDIT_DAYS: int | None = 90
 
     # What is exposed.
@@ -99,11 +99,11 @@ class Conf:
     #: Names of fields that say which tenant owns a row, as `tenant`. `manage.py check` warns of exposed models that
     #: have such a field and show every row.
     TENANT_FIELDS: tuple[str, ...] = ()
-    #: What the values of [field classes that are not known](models.md#fields-of-other-classes) are, as
+    #: The kinds of values of [field classes that are not known](models.md#fields-of-other-classes), as
     #: `{"project.fields.SizeField": "text"}`.
     FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: `True`: agents have [no tool that may change data](pausing.md#read-only), and changes that wait cannot be made.
-    #: `READ_ONLY_TRANSACTIONS` is less: the database refuses writes within the queries that read.
+    #: `True`: agents have [no tool that may change data](pausing.md#read-only), and nobody can make changes that wait.
+    #: `READ_ONLY_TRANSACTIONS` does less: the database refuses writes within the queries that read.
     READ_ONLY: bool = False
 
     # The server.
@@ -111,18 +111,18 @@ class Conf:
     SERVER_NAME: str = "django"
     #: What a client may tell its model about this server, before [what every server says](sites.md#instructions).
     INSTRUCTIONS: str = ""
-    #: The base of `request.build_absolute_uri()` where no request came in: on stdio, and in checks before a push.
-    #: Empty: `localhost`, or where it is not allowed the first of `ALLOWED_HOSTS`; `https` with `SECURE_SSL_REDIRECT`.
-    #: Set it where the host chooses a tenant, and for gRPC.
+    #: The base of `request.build_absolute_uri()` without an HTTP request: on stdio, and in checks before a push. Empty:
+    #: `localhost`, or the first of `ALLOWED_HOSTS` if `localhost` is not allowed; `https` with `SECURE_SSL_REDIRECT`.
+    #: Set it if the host chooses a tenant, and for gRPC.
     BASE_URL: str = ""
-    #: Worker threads of an ASGI process, beside one for the server's own work while all are taken. 0: requests are
-    #: answered in Django's one thread-sensitive thread, for tests.
+    #: Worker threads of an ASGI process. While all are busy, one more does the server's own work. 0: Django's one
+    #: thread-sensitive thread answers requests, for tests.
     THREADS: int = 8
 
     # Push.
-    #: [What carries changes](processes.md#the-buses) from process to process: `{"BACKEND":
+    #: [The bus that carries changes](processes.md#the-buses) from process to process: `{"BACKEND":
     #: "mcp_django.buses.PostgreSQLBus", "OPTIONS": {"database": "default"}}`, or only the URL of a NATS server, as
-    #: `"nats://127.0.0.1:4222"`. `None`: the layer `"mcp"` of `CHANNEL_LAYERS` where there is one, else `"default"`.
+    #: `"nats://127.0.0.1:4222"`. `None`: the layer `"mcp"` of `CHANNEL_LAYERS` if there is one, else `"default"`.
     BUS: Mapping[str, Any] | str | None = None
 
     # = Limits, and the other settings
@@ -146,7 +146,7 @@ class Conf:
     #: Open subscriptions, questions, streams of HTTP+SSE and sessions that [poll](transports.md#long-polling) of one
     #: principal in one process, and as many sockets.
     MAX_LISTENS: int = 1_000
-    #: Sessions of the older revisions over HTTP that one caller may have. Beyond that, those idle longest end.
+    #: Sessions of the older revisions over HTTP that one caller may have. Beyond that, the longest idle sessions end.
     MAX_SESSIONS: int = 1_000
     #: How long a session of the older revisions lives without a request.
     SESSION_SECONDS: int = 7 * 24 * 3600
@@ -154,10 +154,10 @@ class Conf:
     LIST_PAGE: int = 100
 
     # Time.
-    #: How long a request may take; waiting for an answer of its user does not count. `0`: as long as it takes.
+    #: How long a request may take; waiting for an answer of its user does not count. `0`: no limit.
     REQUEST_SECONDS: float = 60.0
-    #: [How long the database may take](limits.md#the-database) for one query that answers an agent. `0`: as long as
-    #: the database itself allows.
+    #: [How long the database may take](limits.md#the-database) for one query that answers an agent. `0`: only the
+    #: database's own limit applies.
     STATEMENT_SECONDS: float = 5.0
     #: `True`: such a query runs in a transaction that [only reads](limits.md#the-database).
     READ_ONLY_TRANSACTIONS: bool = False
@@ -167,7 +167,7 @@ class Conf:
     # Queries.
     #: Rows in a page, within `MAX_RESULT_BYTES`. An agent that names no limit gets 20.
     MAX_ROWS: int = 1_000
-    #: Characters of one value in a page; `get_record` gives it whole.
+    #: Characters of one value in a page; `get_record` gives the value whole.
     MAX_TEXT: int = 2_000
     #: The longest file, and the longest value of a `BinaryField`, that an agent may read. Base64 makes four bytes of
     #: three.
@@ -182,17 +182,18 @@ class Conf:
     # Messages and results.
     #: The longest message of a client.
     MAX_BODY_BYTES: int = 1_000_000
-    #: What [larger bodies](limits.md#bodies-of-requests) may take in one process, until they are answered.
+    #: Memory that [larger bodies](limits.md#bodies-of-requests) may take in one process, until they are answered.
     MAX_BODY_MEMORY: int = 64_000_000
-    #: The longest answer. A longer one is replaced by an error that says so. See [Limits](limits.md#long-results)
-    #: before you raise it.
+    #: The longest answer. An error that says so replaces a longer one. See [Limits](limits.md#long-results) before you
+    #: raise it.
     MAX_RESULT_BYTES: int = 900_000
 
     # Writing.
     #: Rows that one call of `update_records`, `create_records` or `delete_record` with a filter may write: at most
     #: 1,000, which are one transaction.
     MAX_BULK_ROWS: int = 200
-    #: For how many days what agents changed [can be undone](changes.md#undo), and is kept for that. `0`: nothing.
+    #: For how many days a change by an agent [can be undone](changes.md#undo). The server keeps the old values for that
+    #: time. `0`: nothing can be undone.
     UNDO_DAYS: int = 7
 
     # Uploads.
@@ -200,7 +201,7 @@ class Conf:
     MAX_UPLOAD_BYTES: int = 100_000_000
     #: Uploads of one user that have not expired.
     MAX_UPLOADS: int = 20
-    #: The media types that may be uploaded, as `["image/*", "text/csv"]`; the name of the file must not say another.
+    #: The media types that clients may upload, as `["image/*", "text/csv"]`; the file's name must not say another type.
     #: Empty: any.
     UPLOAD_TYPES: tuple[str, ...] = ()
 
@@ -215,59 +216,59 @@ class Conf:
     MAX_ASYNC: int = 1_000
     #: Age at which worker threads close a database connection. `None`: as `DATABASES` says.
     CONN_MAX_AGE: float | None = None
-    #: `True`: WebSocket and fast HTTP are served although `MIDDLEWARE` [holds entries that they
+    #: `True`: the server offers WebSocket and fast HTTP although `MIDDLEWARE` [holds entries that they
     #: skip](install.md#middleware).
     BYPASS_MIDDLEWARE: bool = False
-    #: `True`: [the transport of 2024-11-05](clients.md#the-old-httpsse) is served too.
+    #: `True`: the server offers [the transport of 2024-11-05](clients.md#the-old-httpsse) too.
     SSE_TRANSPORT: bool = False
 
     # Streams and sockets.
-    #: Bytes of the messages of a request that are kept for a client that lost its connection (older revisions). A
-    #: request that sends more cannot be resumed. As many may wait for a client that
+    #: Bytes of a request's messages that the server keeps for a client that lost its connection (older revisions). A
+    #: client cannot resume a request that sends more. As many bytes may wait for a client that
     #: [polls](transports.md#long-polling).
     MAX_STREAM_BYTES: int = 2_000_000
     #: Pause after which an idle stream sends a comment.
     KEEPALIVE_SECONDS: float = 15.0
-    #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: no limit.
+    #: How long a client may read nothing of its stream or socket before the server ends it. 0: no limit.
     WRITE_SECONDS: float = 30.0
     #: How long a socket may stay open that sends nothing, waits for nothing and watches nothing. A session of an
-    #: older revision that is notified only of changed lists watches nothing. 0: no limit.
+    #: older revision without subscriptions watches nothing, although it is notified of changed lists. 0: no limit.
     SOCKET_IDLE_SECONDS: float = 3600.0
 
     # Tokens and logging in.
     #: How long a process caches tokens, users, their [permissions](access.md), sessions, and the overrides of tools
     #: and prompts. 0: not at all.
     TOKEN_CACHE_SECONDS: float = 1.0
-    #: The most days that a token may live, and then none may live without an end. `None`: any number. It concerns
-    #: tokens that are made or get another date from now on.
+    #: The most days that a token may live. With a number, no token may live without an end. `None`: no limit. It
+    #: applies to tokens that are made, or get another date, from now on.
     TOKEN_MAX_DAYS: int | None = None
     #: A new password revokes the tokens of its user, and ends what the user has let clients do.
     PASSWORD_CHANGE_REVOKES: bool = True
-    #: How long a refresh token may be used again once a token that replaced it was used.
+    #: How long a client may use a refresh token again after the first use of a token that replaced it.
     OAUTH_GRACE_SECONDS: int = 600
 
     # What agents and people are shown.
-    #: Agents are told that [actions exist which are switched off](actions.md#actions-that-are-switched-off), without
-    #: their names.
+    #: Agents read that [actions exist which are switched off](actions.md#actions-that-are-switched-off), without their
+    #: names.
     MENTION_SWITCHED_OFF: bool = True
     #: `True`: the schemas of tools say that an object with any members (`filter`, `values`) may also be the text of its
     #: JSON, for [clients that close every object](clients.md#clients-that-close-objects).
     TEXT_ARGUMENTS: bool = False
-    #: What admin actions of agents change is logged in [Django's own history](actions.md#the-history-of-the-rows) of
-    #: each row.
+    #: The server logs what admin actions of agents change in [Django's own
+    #: history](actions.md#the-history-of-the-rows) of each row.
     LOG_ACTIONS: bool = True
-    #: Requests for completion are written down too.
+    #: The audit trail records requests for completion too.
     AUDIT_COMPLETION: bool = False
     #: `True`: superusers may act as another user in the admin: [try tools](admin.md#try-it) that only read, and see
     #: that user's rows in [*Sees*](admin.md#sees). It does nothing while `AUDIT` is `"off"`.
     TRY_AS: bool = False
-    #: Who sees [a page at the endpoint](clients.md#in-a-browser): everybody, with `"login"` people who are logged in,
-    #: with `False` nobody.
+    #: Who sees [a page at the endpoint](clients.md#in-a-browser): with `"public"` everybody, with `"login"` people who
+    #: are logged in, with `False` nobody.
     LANDING_PAGE: str | bool = "public"
     #: The server's version, as it introduces itself. Empty: the version of this package.
     SERVER_VERSION: str = ""
-    #: Where your team reads this documentation, as `https://docs.example.com/mcp`: serve there what `make docs` builds.
-    #: [The pages in the admin](admin.md) then link to it. A path of this site, as `/docs`, will do too.
+    #: Where your team reads this documentation, as `https://docs.example.com/mcp`: serve the result of `make docs`
+    #: there. [The pages in the admin](admin.md) then link to it. A path of this site, as `/docs`, works too.
     DOCS_URL: str = ""
 
     # Tasks.
@@ -277,13 +278,13 @@ class Conf:
     TASK_QUEUE: str = "default"
     #: How long a task may wait, run, or wait for an answer, and how long its result is kept.
     TASK_SECONDS: int = 3600
-    #: A task whose worker is silent for so long has failed.
+    #: How long a task's worker may be silent before the task has failed.
     TASK_LEASE_SECONDS: float = 30.0
     #: Unfinished tasks that one caller may have.
     MAX_OPEN_TASKS: int = 50
 
     # Push, and what follows from a change.
-    #: How often open streams are compared with the database: tokens, users, subscriptions.
+    #: How often each process compares its open streams with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
     #: After a change, the server answers a watched query again, and notifies its watchers, at most once in this time.
     LIVE_SECONDS: float = 1.0
