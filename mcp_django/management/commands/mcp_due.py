@@ -15,13 +15,15 @@ from mcp_django.core.db.commands import DatabaseCommand
 class Command(DatabaseCommand):
     help = (
         "Do what is due: write to people about changes that wait for them and tokens that end, give up changes that "
-        "waited too long, mark rights that have ended, and go on with approved changes after a crash. Run it every "
+        "waited too long, mark rights that have ended, and continue approved changes after a crash. Run it every "
         "minute by cron."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--loop", type=float, metavar="SECONDS", help="Go on, with so many seconds between.")
+        parser.add_argument(
+            "--loop", type=float, metavar="SECONDS", help="Repeat, with so many seconds between two runs."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         from mcp_django.models import DueRun
