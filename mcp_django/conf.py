@@ -192,8 +192,8 @@ class Conf:
     #: Rows that one call of `update_records`, `create_records` or `delete_record` with a filter may write: at most
     #: 1,000, which are one transaction.
     MAX_BULK_ROWS: int = 200
-    #: For how many days a change by an agent [can be undone](changes.md#undo-a-change). The server keeps the old values for that
-    #: time. `0`: nothing can be undone.
+    #: For how many days a change by an agent [can be undone](changes.md#undo-a-change). The server keeps the old values
+    #: for that time. `0`: nothing can be undone.
     UNDO_DAYS: int = 7
 
     # Uploads.
