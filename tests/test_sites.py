@@ -146,12 +146,24 @@ def _strange_result(request: HttpRequest) -> Stranger:
     return Stranger()
 
 
+def _with_a_value_first(seats: Annotated[int, "Seats."], row: int = 1) -> str:
+    """Without a request."""
+    return ""
+
+
+def _with_a_choice_first(cabin: Literal["economy", "first"]) -> str:
+    """Without a request."""
+    return ""
+
+
 REFUSED: list[tuple[Any, str]] = [
     (_undocumented, "needs a docstring"),
     (_untyped, "The parameter seats of the tool _untyped needs an annotation"),
     (_starred, "The parameter seats of the tool _starred needs an annotation"),
     (_keywords, "The parameter seats of the tool _keywords needs an annotation"),
     (_without_request, "must take the request as its first parameter"),
+    (_with_a_value_first, "must take the request as its first parameter, before seats"),
+    (_with_a_choice_first, "must take the request as its first parameter, before cabin"),
     (_recursive, "The type Node of a tool refers to itself"),
     (_recursive_result, "The type Node of a tool refers to itself"),
     (_two_models, "may be one model, or one model or None"),

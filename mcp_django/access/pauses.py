@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcp_django.access import overrides
 from mcp_django.models import Restriction
@@ -103,6 +103,14 @@ def among(found: Collection[T]) -> list[tuple[T, Paused]]:
     of_sites = {name: {**known.get("", {}), **known.get(name, {})} for name in {one.site.name for one in found}}
     asked = ((one, find(one.principal, of_sites[one.site.name])) for one in found)
     return [(one, paused) for one, paused in asked if paused is not None]
+
+
+def of_user(site: Site, user: Any) -> tuple[str, str] | None:
+    """Kind and reason of a pause that stops every agent of the user on the site, as the database says."""
+    known = stored()
+    pauses = {**known.get("", {}), **known.get(site.name, {})}
+    named = ((_Kind.ALL, ""), (_Kind.USER, str(user.pk)))
+    return next(((kind, pauses[kind, name]) for kind, name in named if (kind, name) in pauses), None)
 
 
 def stored() -> Mapping[str, Pauses]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from datetime import date
+from decimal import Decimal
 from functools import partial
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -50,6 +53,8 @@ def name_and_description(kind: str, function: Callable[..., Any], name: str) -> 
     return name, description
 
 
+#: What arguments are annotated with.
+_VALUES = (str, int, float, Decimal, date, UUID, list, dict, models.Model)
 #: What a function may return that yields on an event loop.
 ASYNC_ITERATORS = (AsyncIterator, AsyncGenerator, AsyncIterable)
 
@@ -95,6 +100,8 @@ class Signature:
         parameters = list(inspect.signature(self.function).parameters.values())
         if not parameters:
             raise ImproperlyConfigured(f"The {self.what} must take the request as its first parameter.")
+        if _is_of_value(self.hints.get(first := parameters[0].name)):
+            raise ImproperlyConfigured(f"The {self.what} must take the request as its first parameter, before {first}.")
         for parameter in parameters[1:]:
             starred = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             if starred or parameter.name not in self.hints:
@@ -224,6 +231,14 @@ def _instance(exchange: Exchange, name: str, model: type[models.Model], key: Any
 def _visible_instance(rights: ModelRights, key: Any) -> models.Model | None:
     keys = visible_rows.visible_keys(rights, [key])
     return rights.rows().filter(has_key_in(rights.model, keys)).first() if keys else None
+
+
+def _is_of_value(hint: Any) -> bool:
+    """Whether an annotation is that of an argument, and not of a request."""
+    if hasattr(hint, "__metadata__"):
+        hint = get_args(hint)[0]
+    hint = get_origin(hint) or hint
+    return hint is Literal or (isinstance(hint, type) and issubclass(hint, _VALUES))
 
 
 def class_of(hint: Any, bases: tuple[type, ...]) -> tuple[type | None, bool, tuple[Any, ...]]:

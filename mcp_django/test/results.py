@@ -33,7 +33,7 @@ class Refusal(Exception):
         An agent reads that a tool does not exist; the reason may be that it is switched off, or that its user lacks a
         permission. Where nothing else refuses the request, it is what the agent reads.
         """
-        return _reason(self._find_reason, str(self))
+        return _reason(self._find_reason, self.args[0])
 
 
 class CallRefused(Refusal, ToolError):
@@ -42,6 +42,10 @@ class CallRefused(Refusal, ToolError):
     def __init__(self, message: str, errors: Sequence[FieldError], find_reason: FindReason) -> None:
         super().__init__(message, errors)
         self._find_reason = find_reason
+
+    def __str__(self) -> str:
+        """The message, and what is wrong with single arguments, as a test that fails prints it."""
+        return " ".join([self.message, *(f"{one['field']}: {one['message'].rstrip('.')}." for one in self.errors)])
 
 
 class ProtocolError(Refusal):

@@ -39,7 +39,8 @@ def test_the_lines_are_those_of_the_page_at_the_endpoint(settings: Any) -> None:
     clients = shown("/mcp")
     assert clients
     for client in clients:
-        assert f"{client.title}. {client.where}:\n\n{client.plain_text()}\n" in printed
+        where = str(client.where).rstrip(".")
+        assert f"{client.title}. {where}:\n\n{client.plain_text()}\n\n" in printed
         alone, where = run(client.key, "--url", "http://testserver/mcp")
         assert (alone, where.splitlines()[0]) == (f"{client.plain_text()}\n", str(client.where))
         assert run(client.title.upper(), "--url", "http://testserver/mcp")[0] == alone

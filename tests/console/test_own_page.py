@@ -16,6 +16,7 @@ from mcp_django.models.tokens import NEVER
 from tests.console.visiting import client_of, text_of
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
+from tests.support.pausing import WHY, pause, resume
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +42,19 @@ def test_it_shows_how_each_client_is_connected_under_the_name_of_the_project(use
     assert "<title>My agent · Demo project</title>" in markup and "claude mcp add" in markup
     assert 'id="mcp-goose"' in markup and 'id="mcp-claude"' not in markup
     assert '<a href="/">Back to the site</a>' in markup
+
+
+@pytest.mark.parametrize(("whom", "said"), [("all", "All agents are paused."), ("user", "Your agents are paused.")])
+def test_people_read_that_their_agents_are_paused_and_others_do_not(
+    users: Users, self_service: None, whom: str, said: str
+) -> None:
+    pause(whom, users.viewer.pk if whom == "user" else "")
+
+    shown = {user: f"{said} They read: {WHY}" in page_of(user) for user in (users.viewer, users.ops)}
+    resume()
+
+    assert shown == {users.viewer: True, users.ops: whom == "all"}
+    assert "paused" not in page_of(users.viewer)
 
 
 def test_people_for_whom_nothing_is_exposed_read_that(self_service: None, monkeypatch: pytest.MonkeyPatch) -> None:

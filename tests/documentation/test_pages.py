@@ -54,6 +54,14 @@ def test_the_menu_of_the_site_is_the_table_of_the_first_page() -> None:
 
     listed = [re.findall(r"\((.+)\)", row[0])[0] for row in cells("docs/README.md")]
 
+    titles = {
+        page: re.findall(r"^# (.+)$", PAGES[f"docs/{page}"], re.MULTILINE)[0] for page in listed if page != "AGENTS.md"
+    }
+    called = {
+        link: title for title, link in (re.findall(r"\[(.+)\]\((.+)\)", row[0])[0] for row in cells("docs/README.md"))
+    }
+
+    assert [(page, title) for page, title in titles.items() if not title.startswith(called[page])] == []
     assert menu == ["README.md", *listed]
     assert sorted(menu) == sorted(pages)
 

@@ -111,9 +111,9 @@ def check_names(model_mcp: ModelMCP) -> None:
         if operation not in OPERATIONS:
             raise ImproperlyConfigured(f"{name}.consent: {unknown_name('operation', str(operation), OPERATIONS)}")
     fields = [field.name for field in model_mcp.opts.get_fields()]
-    own = _own_names(type(model_mcp), model_mcp.model)
+    known = {*fields, *_own_names(type(model_mcp), model_mcp.model)}
     for excluded in _strings(model_mcp, "exclude"):
-        is_known = excluded in own or any(hasattr(one, excluded) for one in (model_mcp.model, type(model_mcp)))
+        is_known = excluded in known or any(hasattr(one, excluded) for one in (model_mcp.model, type(model_mcp)))
         if not is_known and (meant := misspelt(excluded, fields)):
             raise ImproperlyConfigured(
                 f"{name}.exclude names {excluded!r}, which {model_mcp.label} does not have.{did_you_mean([meant])}"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Rows that a line names, fields whose values it tells, and the characters of one of them.
 _MOST_NAMED, _MOST_FIELDS, _MOST_CHARS = 3, 2, 60
-_HOUR, _DAY = 3_600, 86_400
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +206,14 @@ def agent_of(change: Change) -> str:
 
 
 def time_left(change: Change) -> str:
-    """How long it waits yet, in whole days or hours."""
+    """How long it waits yet, in days, hours or minutes, rounded."""
     seconds = max(0, (change.expires_at - timezone.now()).total_seconds())
-    days, hours = int(seconds // _DAY), int(seconds // _HOUR)
-    if days:
+    days, hours, minutes = round(seconds / _DAY), round(seconds / _HOUR), round(seconds / _MINUTE)
+    if seconds >= _DAY:
         return ngettext("%(count)d day left", "%(count)d days left", days) % {"count": days}
-    return ngettext("%(count)d hour left", "%(count)d hours left", hours) % {"count": hours}
+    if seconds >= _HOUR:
+        return ngettext("%(count)d hour left", "%(count)d hours left", hours) % {"count": hours}
+    return ngettext("%(count)d minute left", "%(count)d minutes left", minutes) % {"count": minutes}
 
 
 def keys_shown(request: HttpRequest, change: Change) -> list[str]:

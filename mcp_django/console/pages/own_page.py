@@ -18,7 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from mcp_django.access import nonces
+from mcp_django.access import nonces, pauses
 from mcp_django.access.permissions import may_connect, may_make_tokens
 from mcp_django.access.trail import acting
 from mcp_django.bridge.sites import all_sites
@@ -85,6 +85,7 @@ def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> Htt
     setups = client_setups(resource_of(request), server_name(site), logs_in=can_log_in) if exposes else ()
     context = {
         **_about_site(request, site),
+        "pause": pauses.of_user(site, request.user),
         "logs_in": logs_in,
         "can_log_in": can_log_in,
         "can_connect": can_connect,

@@ -87,8 +87,8 @@ class Command(DatabaseCommand):
         if not separator:
             raise CommandError("--forget takes a record as app.model:key.")
         rows = ChangedRow.objects.filter(model=model.lower(), key=key)
-        # What was changed in a record cannot be undone without what was kept of it.
-        Change.objects.filter(changed_rows__in=rows).update(undo_until=None)
+        # Without it the record cannot be undone, and the answers to the agents hold the same values.
+        Change.objects.filter(changed_rows__in=rows).update(undo_until=None, arguments="", result="")
         count, _ = rows.delete()
         self.stdout.write(f"{count} kept {'change' if count == 1 else 'changes'} of {named} deleted.")
 

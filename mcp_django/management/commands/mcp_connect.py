@@ -46,9 +46,9 @@ class Command(BaseCommand):
             self.stdout.write(setup.plain_text())
         else:
             for setup in setups:
-                self.stdout.write(f"{setup.title}. {setup.where}:\n\n{setup.plain_text()}\n")
+                self.stdout.write(f"{setup.title}. {str(setup.where).rstrip('.')}:\n\n{setup.plain_text()}\n\n")
         if any(TOKEN_VARIABLE in setup.plain_text() for setup in setups):
-            self._tell(f"A token for {TOKEN_VARIABLE}, or in the place of YOUR_TOKEN: manage.py mcp_token USERNAME")
+            self._tell(f"A token for {TOKEN_VARIABLE}, or instead of YOUR_TOKEN: manage.py mcp_token USERNAME")
 
     def _tell(self, text: Any) -> None:
         """Tell the person, beside what is pasted."""

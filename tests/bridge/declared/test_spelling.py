@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 from django.contrib import admin
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from rest_framework.serializers import ModelSerializer
@@ -306,6 +307,9 @@ def test_names_that_would_be_hidden_or_need_consent_are_refused_where_they_are_m
     assert registered(exclude=["ntoes", "number"]) == (
         "FlightMCP.exclude names 'ntoes', which flights.flight does not have. Did you mean notes?"
     )
+    # As the inventory calls a relation, and as code does.
+    assert registered(model=ContentType, exclude=["logentry"]) == ""
+    assert registered(model=ContentType, exclude=["logentry_set"]) == ""
     for fine in (["notes"], ["carrier_id"], ["note"], ["another"], ["get_status_display"], None, "notes", [1]):
         assert registered(exclude=fine) == "", fine
     assert registered(consent={"delte": "approve"}) == (

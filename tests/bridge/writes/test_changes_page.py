@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django.bridge.changes import summaries
+from mcp_django.console.changes.change_words import time_left
 from mcp_django.models import Change
 from tests.bridge.writes.clicking import Browser, said, state_of
 from tests.bridge.writes.conftest import Writer
@@ -433,3 +435,14 @@ def test_agreeing_as_the_user_whom_one_impersonates(root: Writer, own: Browser, 
 
     assert told == ["You act as another user, who must agree. Log in as yourself to agree to your own changes."]
     assert state_of(key) == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 minutes left"), (80, "1 minute left"), (3_599, "60 minutes left"), (3_600, "1 hour left"),
+     (86_399, "24 hours left"), (86_400, "1 day left"), (3 * 86_400 - 5, "3 days left")],
+)  # fmt: skip
+def test_how_long_a_change_waits_yet(seconds: int, said: str) -> None:
+    change = Change(expires_at=timezone.now() + timedelta(seconds=seconds, milliseconds=500))
+
+    assert time_left(change) == said

@@ -419,6 +419,8 @@ def test_what_is_kept_of_a_record_is_forgotten_by_command(root: Writer) -> None:
 
     assert out.getvalue() == "1 kept change of flights.flight:1 deleted.\n"
     assert list(ChangedRow.objects.values_list("key", flat=True)) == ["4"]
+    forgotten, kept = (Change.objects.get(pk=pk) for pk in (key, other))
+    assert (forgotten.arguments, forgotten.result) == ("", "") and "snow" in kept.result
     assert "nothing was kept of it" in root.refused("undo_change", change=key)
     assert undo(root, change=other)["count"] == 1
     with pytest.raises(CommandError, match="takes a record"):
