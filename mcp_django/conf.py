@@ -197,7 +197,7 @@ class Conf:
     UNDO_DAYS: int = 7
 
     # Uploads.
-    #: The longest file that a client may [upload](uploads.md#uploads). `0`: none.
+    #: The longest file that a client may [upload](uploads.md). `0`: none.
     MAX_UPLOAD_BYTES: int = 100_000_000
     #: Uploads of one user that have not expired.
     MAX_UPLOADS: int = 20
