@@ -203,6 +203,7 @@ def test_a_command_that_needs_tables_says_before_migrate_that_they_are_missing(t
         "mcp_token": [["nobody"], ["--roll", "1"], ["--clear", "9"], ["--token", "1", "--made-by", "nobody"]],
         "mcp_audit": [[], ["--follow"], ["--clear"], ["--forget", "shop.order:1"]],
         "mcp_due": [[], ["--loop", "1"]],
+        "mcp_pause": [[], ["--resume"], ["--user", "nobody"]],
         "mcp_inventory": [["--user", "nobody"], ["--scopes", "tool:nothing"]],
         "mcp_tools": [[], ["--on", "find_records"], ["--export", "-"]],
         "mcp_call": [["find_records", "--user", "nobody"]],

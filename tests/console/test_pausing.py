@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from mcp_django import site
@@ -78,6 +80,35 @@ def test_an_agent_reads_what_the_person_wrote(users: Users) -> None:
     error = DirectPeer(users.ops).error("2026-07-28", "tools/list")
 
     assert error["message"] == SAID
+
+
+@pytest.mark.usefixtures("trail")
+def test_an_operator_stops_agents_from_a_terminal_and_lets_them_go_on(users: Users) -> None:
+    def said(*arguments: str) -> str:
+        out = StringIO()
+        call_command("mcp_pause", *arguments, stdout=out)
+        return out.getvalue()
+
+    def refused(user: User) -> str:
+        answer = DirectPeer(user).request("2026-07-28", "tools/list")
+        return str(answer.get("error", {}).get("message", ""))
+
+    assert said("--user", "ops", "--reason", WHY) == "Paused: the agents of ops.\n"
+    assert "The agents of your user are paused" in refused(users.ops) and refused(users.viewer) == ""
+    assert said("--reason", WHY) == "Paused: all agents.\n"
+    assert said() == "Paused already: all agents.\n"
+    assert refused(users.viewer) == SAID
+    assert said("--resume") == "May go on: all agents.\n"
+    assert said("--resume") == "Not paused: all agents.\n"
+    assert pauses() == [("user", str(users.ops.pk), WHY, "")]
+    assert said("--user", "ops", "--resume") == "May go on: the agents of ops.\n"
+    assert refused(users.ops) == ""
+    with pytest.raises(CommandError, match="There is no user 'nobody'"):
+        said("--user", "nobody")
+    recorder.flush()
+    lines = Call.objects.filter(kind=Call.Kind.SWITCH).order_by("pk")
+    assert list(lines.values_list("reason", flat=True)) == ["paused", "paused", "resumed", "resumed"]
+    assert set(lines.values_list("transport", "method")) == {("command", "manage.py mcp_pause")}
 
 
 def test_the_agents_of_a_user_a_token_and_an_app_are_paused_on_their_pages(users: Users) -> None:

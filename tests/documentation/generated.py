@@ -20,7 +20,7 @@ from mcp_django.server.methods import METHODS, SESSION_METHODS
 COMMANDS = {
     "mcp_django": (
         "startmcp", "mcp_connect", "mcp_token", "mcp_inventory", "mcp_tools", "mcp_call", "mcp_audit", "mcp_stdio",
-        "mcp_grpc", "mcp_due", "mcp_triggers",
+        "mcp_grpc", "mcp_due", "mcp_pause", "mcp_triggers",
     ),
     "mcp_django.oauth": ("mcp_oauth",),
 }  # fmt: skip
