@@ -1,4 +1,4 @@
-"""``manage.py mcp_pause``: stop all agents, or those of one user, from a terminal, and let them go on."""
+"""``manage.py mcp_pause``: stop all agents, or those of one user, from a terminal, and end the pause."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mcp_django.management.arguments import find_person
 
 
 class Command(DatabaseCommand):
-    help = "Stop all agents, or those of one user, until they may go on. Nothing is revoked."
+    help = "Stop all agents, or those of one user, until the pause is ended. Nothing is revoked."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="Only the agents of this user.")
         parser.add_argument("--reason", default="", metavar="TEXT", help="Why, for the agents to read.")
-        parser.add_argument("--resume", action="store_true", help="Let them go on.")
+        parser.add_argument("--resume", action="store_true", help="End the pause.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         from mcp_django.access.trail import commanding
