@@ -9,6 +9,9 @@ from playwright.sync_api import Page
 
 from tests.end_to_end import pictures
 
+#: How long a page may take on a busy machine.
+PATIENCE_MS = 180_000
+
 
 def log_in(page: Page, name: str = "admin") -> None:
     """Fill in the login page that is open for a user of the demo, and wait until it is left."""

@@ -3,19 +3,21 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.conftest import need
+from tests.end_to_end.browsing import PATIENCE_MS
 from tests.end_to_end.callback import Callback
 from tests.end_to_end.servers import Project, Served, demo
 
 # A page of a busy machine takes longer than the five seconds that a browser waits by itself.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 #: Enough for every test, and quick to load.
 ROWS = "300"
@@ -98,5 +100,18 @@ def browser() -> Iterator[Browser]:
     need(executable is not None, "Chromium (apt-get install chromium)")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=executable, args=_CHROMIUM)
+        for name in ("new_context", "new_page"):
+            setattr(launched, name, _patient(getattr(launched, name)))
         yield launched
         launched.close()
+
+
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, of a context or a page that waits for a busy machine longer than the 30 seconds of Playwright."""
+
+    def made(**options: Any) -> Any:
+        made = make(**options)
+        made.set_default_timeout(PATIENCE_MS)
+        return made
+
+    return made

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
-from tests.end_to_end.browsing import keep, log_in
+from tests.end_to_end.browsing import PATIENCE_MS, keep, log_in
 from tests.end_to_end.servers import Served
 
 pytestmark = pytest.mark.more("pages in the browser")
@@ -86,7 +86,7 @@ def opened(browser: Browser, served: Served, cookies: Any, theme: Any, width: in
 
 def guard(route: Route) -> None:
     """Answer as the server does, under a strict policy where it has none."""
-    response = route.fetch()
+    response = route.fetch(timeout=PATIENCE_MS)
     route.fulfill(response=response, headers={"content-security-policy": POLICY, **response.headers})
 
 

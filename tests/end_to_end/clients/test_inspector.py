@@ -18,7 +18,9 @@ from tests.conftest import need
 from tests.end_to_end.clients.clients import CLIENTS, prepared
 from tests.end_to_end.clients.serving import Desk
 
-SECONDS = 60
+SECONDS = 300
+#: The Inspector gives up after 15 seconds by itself, in which a busy machine starts no server over stdio.
+CONNECT_MS = "240000"
 #: Tickets that no conversation of the other clients touches.
 FIRST_FREE = 2 * len(CLIENTS) + 1
 
@@ -62,7 +64,7 @@ def inspect(desk: Desk, way: str, tmp_path: Path) -> Inspect:
     def run(method: str, *options: str) -> Seen:
         command = [str(suite.node), str(script), "--cli", *server, "--protocol-era", era, "--method", method]
         done = subprocess.run(
-            [*command, *options, "--format", "json"],
+            [*command, *options, "--format", "json", "--connect-timeout", CONNECT_MS],
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
