@@ -73,7 +73,7 @@ def mark_lendings() -> int:
     return lending.mark_over()
 
 
-@due("changes that were gone on with")
+@due("changes continued")
 def go_on() -> int:
     """Make the changes that have all votes they need, and whose run is gone: it has written nothing."""
     now = timezone.now()
@@ -102,7 +102,7 @@ def _is_made(change: Change) -> bool:
         return False
     except Exception:
         # It must not hold up the others.
-        logger.exception("The change %s could not be gone on with", change.pk)
+        logger.exception("The change %s could not be continued", change.pk)
         return False
     return True
 

@@ -129,7 +129,7 @@ def test_an_approved_change_is_made_after_its_run_is_gone(consent: Any, bob: Use
     lost = {"state": "writing", "run": "gone", "lease_until": timezone.now()}
     Change.objects.filter(pk=key).update(**lost)
 
-    assert "changes that were gone on with: 1" in ran()
+    assert "changes continued: 1" in ran()
     assert (state_of(key), notes_of()) == ("applied", "fog")
 
 
@@ -147,7 +147,7 @@ def test_a_change_that_lacks_a_vote_by_now_is_not_gone_on_with(
     Change.objects.filter(pk=key).update(state="writing", run="gone", lease_until=timezone.now())
     before = notes_of()
 
-    assert "changes that were gone on with: 0" in ran()
+    assert "changes continued: 0" in ran()
     assert notes_of() == before
 
 
