@@ -11,6 +11,7 @@ from django.apps import apps
 from mcp_django import ModelMCP
 from mcp_django.conf import Conf
 from mcp_django.exchange.scopes import SCOPES, SINGLE_SCOPES
+from tests.end_to_end.pictures import THEMES, WIDTHS
 from tests.matrix import PAIRS
 from tests.support.pages import PAGES, ROOT, anchors, cells, links
 
@@ -82,6 +83,14 @@ def test_links_are_called_after_what_they_lead_to_and_not_after_its_file() -> No
     files = r"\[`?[\w./-]+\.md`?\]\((?!\S*(?:AGENTS|CONTRIBUTING|SECURITY|README)\.md)"
 
     assert {page: found for page, text in PAGES.items() if (found := re.findall(files, text))} == {}
+
+
+def test_each_picture_stands_on_a_page_light_and_dark() -> None:
+    taken = {path.name for path in (ROOT / "docs/pictures").iterdir()}
+    shown = {name for text in PAGES.values() for name in re.findall(r"pictures/([\w.-]+)", text)}
+
+    assert shown == taken
+    assert taken - {"whole.svg"} == {f"{name}-{theme}.png" for name in WIDTHS for theme in THEMES}
 
 
 def test_the_readme_is_short_and_says_when_others_were_compared() -> None:
