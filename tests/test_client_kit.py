@@ -257,7 +257,15 @@ def test_what_is_written_for_agents_is_no_exception_of_the_code(root: User, decl
             client.call("refuse", how="protocol")
 
     assert isinstance(refused.value, CallRefused)
-    assert refused.value.true_reason == "Only on Mondays."
+    assert refused.value.true_reason == str(refused.value) == "Only on Mondays."
+
+
+def test_a_test_that_fails_prints_which_argument_was_wrong(root: User) -> None:
+    with MCPClient(root) as client, pytest.raises(ToolError) as refused:
+        client.call("get_record", model="flights.airport", id="JFK", fields="name")
+
+    assert refused.value.message == "Invalid arguments for get_record."
+    assert str(refused.value).startswith("Invalid arguments for get_record. fields: fields must be a list")
 
 
 # True reasons.

@@ -44,8 +44,9 @@ class CallRefused(Refusal, ToolError):
         self._find_reason = find_reason
 
     def __str__(self) -> str:
-        """The message, and what is wrong with single arguments, as a test that fails prints it."""
-        return " ".join([self.message, *(f"{one['field']}: {one['message'].rstrip('.')}." for one in self.errors)])
+        """The message, and what it leaves out of what is wrong with single arguments."""
+        left_out = (one for one in self.errors if one["message"].rstrip(".") not in self.message)
+        return " ".join([self.message, *(f"{one['field']}: {one['message'].rstrip('.')}." for one in left_out)])
 
 
 class ProtocolError(Refusal):

@@ -33,7 +33,7 @@ class Agent:
         try:
             found = self.client.call(tool, operation=operation, **arguments).structured
         except CallRefused as refused:
-            return " ".join([str(refused), *(f"{one['field']}: {one['message']}" for one in refused.errors)])
+            return str(refused)
         raise AssertionError(f"It was not refused: {found}")
 
     def plan(self, operation: str, **arguments: Any) -> Any:
