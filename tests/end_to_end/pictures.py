@@ -24,6 +24,7 @@ WIDTHS = {"consent": 360} | dict.fromkeys(
     (
         *("boards", "endpoint", "overview", "tools", "tool", "answer", "models", "model", "prompts", "preview"),
         *("tokens", "new-token", "token", "sees", "activity", "live", "totals", "credential", "connections", "paused"),
+        *("chart", "saving", "roll", "revoke", "pause", "own-token"),
         *("deciding-inbox", "deciding-change-record", "deciding-change-rows", "own-whole", "own-change"),
     ),
     1280,
