@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.end_to_end import pictures
 from tests.end_to_end.browsing import keep
 from tests.end_to_end.servers import Served
 
@@ -17,15 +16,10 @@ pytestmark = pytest.mark.more("a page in the browser")
 UPDATED = "notifications/resources/updated"
 
 
-@pytest.fixture(params=["light"])
-def theme(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @pytest.fixture
-def page(browser: Browser, served: Served, theme: Any) -> Iterator[Page]:
+def page(browser: Browser, served: Served) -> Iterator[Page]:
     """The front page, as admin. Whatever Chromium complains of fails the test."""
-    context = browser.new_context(base_url=served.origin, color_scheme=theme)
+    context = browser.new_context(base_url=served.origin)
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(f"{message.text} {message.location['url']}"))
@@ -64,8 +58,7 @@ def test_a_cancelled_flight_moves_the_board_without_a_reload(page: Page) -> None
     assert told(board).count() == 1
 
 
-@pytest.mark.parametrize("theme", pictures.THEMES, indirect=True)
-def test_a_flight_from_newark_reaches_only_the_board_of_admin(page: Page, theme: str) -> None:
+def test_a_flight_from_newark_reaches_only_the_board_of_admin(page: Page) -> None:
     page.get_by_role("link", name="Two boards side by side").click()
     of_admin, of_ops = page.locator("#board-admin"), page.locator("#board-ops")
     for board in (of_admin, of_ops):
@@ -80,4 +73,7 @@ def test_a_flight_from_newark_reaches_only_the_board_of_admin(page: Page, theme:
 
     expect(rows_from(of_ops, "JFK")).to_have_count(before - 1)
     assert told(of_admin).count() == 2
-    keep(page, f"boards-{theme}-1280")
+    themes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for theme in themes:
+        page.emulate_media(color_scheme=theme)
+        keep(page, f"boards-{theme}-1280")
