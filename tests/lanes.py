@@ -122,7 +122,7 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "more": (
         (
-            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1326),
+            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1180),
             Step("MariaDB", pytest(*DATABASE), 1170, MARIADB),
             Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3372),
             Step("newest, PostgreSQL", newest(*DATABASE), 1236, POSTGRESQL),

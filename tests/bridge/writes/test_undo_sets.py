@@ -91,8 +91,19 @@ def everything() -> Any:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(50))
 def test_a_random_set_of_changes_is_undone_whole(agent: Writer, seed: int) -> None:
+    check_sets(agent, seed)
+
+
+@pytest.mark.release("minutes of random changes")
+@pytest.mark.parametrize("seed", range(50, 200))
+def test_further_random_sets_of_changes_are_undone_whole(agent: Writer, seed: int) -> None:
+    check_sets(agent, seed)
+
+
+def check_sets(agent: Writer, seed: int) -> None:
+    """Several sets of changes, each undone at once."""
     chance = random.Random(seed)
     for number in range(SETS):
         before, since = everything(), timezone.now()
