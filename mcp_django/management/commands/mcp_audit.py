@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db.models import Q
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
@@ -22,6 +23,7 @@ from mcp_django.management.moments import MOMENT_HELP, parse_moment
 from mcp_django.management.progress import show_progress
 from mcp_django.models import Call, Change, ChangedRow
 from mcp_django.models.call_queries import FILTERS
+from mcp_django.protocol.jsonrpc import encode
 
 #: The pause between two looks of ``--follow``.
 _FOLLOW_SECONDS = 1.0
@@ -87,8 +89,12 @@ class Command(DatabaseCommand):
         if not separator:
             raise CommandError("--forget takes a record as app.model:key.")
         rows = ChangedRow.objects.filter(model=model.lower(), key=key)
-        # Without it the record cannot be undone, and the answers to the agents hold the same values.
-        Change.objects.filter(changed_rows__in=rows).update(undo_until=None, arguments="", result="")
+        # What was changed in a record cannot be undone without what was kept of it.
+        Change.objects.filter(changed_rows__in=rows).update(undo_until=None)
+        # The calls that have ended, and their answers, hold values too, whether or not they could be undone.
+        ended = Change.objects.exclude(state__in=(Change.State.WAITING, Change.State.WRITING))
+        ended = ended.filter(Q(changed_rows__in=rows) | Q(model=model.lower(), keys__contains=encode(key).decode()))
+        Change.objects.filter(pk__in=list(ended.values_list("pk", flat=True))).update(arguments="", result="")
         count, _ = rows.delete()
         self.stdout.write(f"{count} kept {'change' if count == 1 else 'changes'} of {named} deleted.")
 

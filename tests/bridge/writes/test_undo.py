@@ -427,6 +427,20 @@ def test_what_is_kept_of_a_record_is_forgotten_by_command(root: Writer) -> None:
         call_command("mcp_audit", forget="flights.flight")
 
 
+@pytest.mark.every_database
+def test_answers_are_forgotten_by_command_where_nothing_is_kept_for_an_undo(root: Writer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "UNDO_DAYS": 0}
+    forgotten, waiting = update(root, notes="fog"), update(root, 4, notes="snow")
+    Change.objects.filter(pk=waiting).update(state=Change.State.WAITING, arguments="{}")
+
+    for named in ("flights.flight:1", "FLIGHTS.Flight:4"):
+        call_command("mcp_audit", forget=named, stdout=StringIO())
+
+    kept = {key: Change.objects.values_list("arguments", "result").get(pk=key) for key in (forgotten, waiting)}
+    assert kept[forgotten] == ("", "")
+    assert kept[waiting][0] == "{}" and "snow" in kept[waiting][1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [({}, "give change, or since"), ({"change": "x", "since": "y"}, "give change, or since"),
