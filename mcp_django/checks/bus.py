@@ -9,14 +9,21 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.core import mail
-from django.core.checks import CheckMessage, Warning
+from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.checks.settings import problem_of_admin_site
 from mcp_django.conf import unknown_keys
 from mcp_django.core.events.bus import CORE, PUBSUB, ChannelLayerBus, LocalBus, configured_bus
+
+#: App → the second and the last of its migrations from before the first release, which brought one for each app.
+_BEFORE_RELEASE = {
+    "mcp_django": ("0002_audit", "0024_operations_of_apis"),
+    "mcp_django_oauth": ("0002_client_without_last_use", "0004_lent"),
+}
 
 
 def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
@@ -69,19 +76,36 @@ def check_databases(
     """Check what only the database itself knows. ``check --database`` and ``migrate`` run this."""
     found: list[CheckMessage] = []
     for alias in databases or ():
-        if connections[alias].vendor != "mysql" or not settings.USE_TZ:
-            continue
-        with connections[alias].cursor() as cursor:
-            cursor.execute("SELECT CONVERT_TZ('2013-01-01', 'UTC', %s)", [settings.TIME_ZONE])
-            if cursor.fetchone() == (None,):
-                found.append(
-                    Warning(
-                        f"The database {alias!r} has no time zone tables: filters by parts of a datetime find nothing.",
-                        hint="Load them: mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql",
-                        id="mcp_django.W003",
-                    )
-                )
+        found += [*_check_time_zones(alias), *_check_migrations(alias)]
     return [*found, *_check_triggers(databases or ())]
+
+
+def _check_time_zones(alias: str) -> Iterator[CheckMessage]:
+    if connections[alias].vendor != "mysql" or not settings.USE_TZ:
+        return
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT CONVERT_TZ('2013-01-01', 'UTC', %s)", [settings.TIME_ZONE])
+        if cursor.fetchone() == (None,):
+            yield Warning(
+                f"The database {alias!r} has no time zone tables: filters by parts of a datetime find nothing.",
+                hint="Load them: mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql",
+                id="mcp_django.W003",
+            )
+
+
+def _check_migrations(alias: str) -> Iterator[CheckMessage]:
+    """Check that a database from before the first release has all of its tables.
+
+    ``0001_initial`` is applied there, which makes them all today, so ``migrate`` would find nothing to do.
+    """
+    applied = MigrationRecorder(connections[alias]).applied_migrations()
+    for app, (second, last) in _BEFORE_RELEASE.items():
+        if (app, second) in applied and (app, last) not in applied:
+            yield Error(
+                f"The database {alias!r} has some of the migrations of {app} from before its release, and not all.",
+                hint=f"Install the last commit that has the migration {last}, migrate, and install this version then.",
+                id="mcp_django.E034",
+            )
 
 
 def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.core.checks import Error, run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.db import models
+from django.db import connection, models
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest
 from django.test import override_settings
 from rest_framework import serializers
@@ -16,6 +17,7 @@ from rest_framework import serializers
 from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP, buses, site
 from mcp_django.bridge.resources.fields.field_kinds import NAMED
+from mcp_django.checks.bus import check_databases
 from mcp_django.conf import get_conf, load
 from mcp_django.core.events import postgresql as postgresql_bus
 from mcp_django.core.events.bus import PUBSUB, LocalBus
@@ -457,3 +459,17 @@ def test_e030_another_distribution_has_the_same_import_name(tmp_path: Path, monk
 
     assert isinstance(message, Error) and message.msg.startswith("The distribution mcp-django is installed too.")
     assert "pip uninstall mcp-django django-admin-mcp-server" in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    ("applied", "count"), [((), 0), (("0002_audit",), 1), (("0002_audit", "0024_operations_of_apis"), 0)]
+)
+def test_e034_a_database_from_before_the_first_release_that_was_not_migrated_to_the_end(
+    db: None, applied: tuple[str, ...], count: int
+) -> None:
+    for name in applied:
+        MigrationRecorder(connection).record_applied("mcp_django", name)
+
+    found = [one for one in check_databases(None, databases=["default"]) if one.id == "mcp_django.E034"]
+
+    assert len(found) == count and all("0024_operations_of_apis" in str(one.hint) for one in found)
