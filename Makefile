@@ -9,6 +9,7 @@
 # make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
 # make clients             what packages of clients make of our tools' schemas, into tests/clients/converted; it downloads them
 # make docs                the documentation as a site, in the folder site; what it says of settings and commands is written anew
+# make dist                the wheel and the source distribution, in the folder dist; built twice, they are the same bytes
 # make screenshots         the pictures of these pages and of the demo's boards, in the folder screenshots
 # make pictures            those of them that the documentation shows, in docs/pictures
 # make wires               the tests of HTTP once more over Protobuf, and those of the WebSocket once more over gRPC
@@ -29,7 +30,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test more release wires matrix projects agents clients browser docs screenshots pictures faults bench conformance conformance-server clean
+.PHONY: demo lint check test more release dist wires matrix projects agents clients browser docs screenshots pictures faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -42,6 +43,11 @@ lint: $(VENV)/test.stamp
 
 check test more release: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.lanes $@
+
+dist: $(VENV)/test.stamp
+	@rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
 
 wires: $(VENV)/test.stamp
 	$(BIN)/pytest --numprocesses auto --dist loadfile --wire http-protobuf

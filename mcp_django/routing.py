@@ -40,7 +40,12 @@ def get_asgi_application(
 #: Stands for the key at the end of a path.
 _KEY = "*"
 #: What comes late elsewhere, and would hold up the loop here.
-_WARM = ("mcp_types.methods", "mcp_django.protocol.json_schema.validation", "mcp_django.push.presence")
+_WARM = (
+    "mcp_types.methods",
+    "mcp_django.protocol.json_schema.validation",
+    "mcp_django.push.presence",
+    "mcp_django.server.readiness",
+)
 
 
 class MCPApplication:
@@ -59,6 +64,7 @@ class MCPApplication:
         self._consumer: Application = lambda *call: MCPConsumer(site)(*call)  # noqa: PLW0108 - a new one each time
         #: By path.
         self._applications: dict[str, HTTPApplication] = {}
+        self._health: dict[str, Application] = {}
         #: A project's own router takes the sockets of other paths; Django alone has no use for them.
         self._sockets_elsewhere = not is_django(django_application)
 
@@ -75,6 +81,10 @@ class MCPApplication:
         kind = scope["type"]
         if kind == "http":
             ours = self._find(scope)
+            # Whatever the middleware is: it says nothing of the data, and a probe is nobody of this site.
+            health = self._health.get(self._path(scope)) if ours is None else None
+            if health is not None:
+                return health(scope, receive, send)
             if ours is None:
                 return self._django(scope, receive, send)
             if self._bypasses_django and ours.answers(scope):
@@ -111,21 +121,29 @@ class MCPApplication:
         """The application of the path, if it is one of ours."""
         if not self._applications:
             self._find_routes()
-        # reverse() has the script prefix in it only while a request sets one.
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = self._path(scope)
         found = self._applications.get(path)
         if found is None and path:
             before, _, key = path.removesuffix("/").rpartition("/")
             found = self._applications.get(f"{before}/{_KEY}") if key else None
         return found
 
+    def _path(self, scope: Scope) -> str:
+        # reverse() has the script prefix in it only while a request sets one.
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        return path
+
     def _find_routes(self) -> None:
         """Imports the project's URLs, and all that serves requests with them."""
         from django.urls import reverse
 
         from mcp_django.transports.http.asgi import HTTPApplication
+        from mcp_django.transports.http.health import QUESTIONS
         from mcp_django.transports.http.routes import ROUTES
 
+        for question in QUESTIONS:
+            path = reverse(f"mcp_django:{question.name}", current_app=self._site.name)
+            self._health[path] = self._health[f"{path}/"] = question.application
         for route in ROUTES:
             key = [_KEY] if route.has_key else []
             path = reverse(f"mcp_django:{route.name}", args=key, current_app=self._site.name)

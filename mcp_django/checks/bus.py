@@ -12,7 +12,6 @@ from django.core import mail
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.db.migrations.recorder import MigrationRecorder
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.checks.settings import problem_of_admin_site
@@ -98,6 +97,8 @@ def _check_migrations(alias: str) -> Iterator[CheckMessage]:
 
     ``0001_initial`` is applied there, which makes them all today, so ``migrate`` would find nothing to do.
     """
+    from django.db.migrations.recorder import MigrationRecorder
+
     applied = MigrationRecorder(connections[alias]).applied_migrations()
     for app, (second, last) in _BEFORE_RELEASE.items():
         if (app, second) in applied and (app, last) not in applied:

@@ -35,6 +35,7 @@ from mcp_django.transports.asgi_servers.watchdog import reading_client
 from mcp_django.transports.asgi_servers.wire import HELD, SEND, Wire
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.health import QUESTIONS
 from mcp_django.transports.http.incoming import BodyOfView
 from mcp_django.transports.http.messages import ANSWER_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, VISITING, Route, is_visit
@@ -48,20 +49,19 @@ Page = Callable[[HttpRequest, MCPSite], HttpResponse]
 
 
 class EndpointPattern(URLPattern):
-    """Leads to the WSGI view or to the ASGI view of a route, by whether an event loop runs."""
+    """Leads to the WSGI view or to the ASGI view of a URL of ours, by whether an event loop runs."""
 
-    def __init__(self, path: str, site: MCPSite, route: Route, page: Page, name: str | None = None) -> None:
-        in_thread = wsgi_view(site, route)
-        on_loop = _below_middleware(site, asgi_view(site, route), route, in_thread)
-        if route.has_page:
-
-            def show(request: HttpRequest) -> HttpResponse:
-                return page(request, site)
-
-            on_loop, in_thread = _or_page_on_loop(on_loop, show), _or_page_in_thread(in_thread, show)
+    def __init__(
+        self,
+        path: str,
+        in_thread: DjangoView,
+        on_loop: DjangoView,
+        name: str | None = None,
+        is_open: Callable[[], bool] | None = None,
+    ) -> None:
         self._on_loop = url_path(path, on_loop, name=name)
         super().__init__(self._on_loop.pattern, in_thread, name=name)
-        self._is_open = route.is_open
+        self._is_open = is_open
 
     def resolve(self, path: str) -> ResolverMatch | None:
         if self._is_open is not None and not self._is_open():
@@ -74,18 +74,47 @@ class EndpointPattern(URLPattern):
 
 
 def url_patterns(site: MCPSite, page: Page) -> list[URLPattern]:
-    """Each route with a slash at its end and without one, and no redirect between them. Without one is canonical.
+    """Each URL with a slash at its end and without one, and no redirect between them. Without one is canonical.
 
     ``page`` answers people who open the endpoint in a browser.
     """
-    return [
+    health = [
+        pattern
+        for question in QUESTIONS
+        for pattern in _both(question.path, question.name, *map(unguarded, question.views()))
+    ]
+    served = [
         pattern
         for route in ROUTES
-        for pattern in (
-            EndpointPattern(route.pattern, site, route, page, route.name),
-            EndpointPattern(f"{route.pattern}/", site, route, page),
-        )
+        for pattern in _both(route.pattern, route.name, *_views(site, route, page), route.is_open)
     ]
+    return [*health, *served]
+
+
+def _both(
+    path: str,
+    name: str,
+    in_thread: DjangoView,
+    on_loop: DjangoView,
+    is_open: Callable[[], bool] | None = None,
+) -> tuple[EndpointPattern, EndpointPattern]:
+    return (
+        EndpointPattern(path, in_thread, on_loop, name, is_open),
+        EndpointPattern(f"{path}/", in_thread, on_loop, None, is_open),
+    )
+
+
+def _views(site: MCPSite, route: Route, page: Page) -> tuple[DjangoView, DjangoView]:
+    """The views of a route: in the thread of the request, and on an event loop."""
+    in_thread = wsgi_view(site, route)
+    on_loop = _below_middleware(site, asgi_view(site, route), route, in_thread)
+    if not route.has_page:
+        return in_thread, on_loop
+
+    def show(request: HttpRequest) -> HttpResponse:
+        return page(request, site)
+
+    return _or_page_in_thread(in_thread, show), _or_page_on_loop(on_loop, show)
 
 
 def _or_page_in_thread(view: DjangoView, show: DjangoView) -> DjangoView:
