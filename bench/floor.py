@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_django.types import Receive, Scope, Send
+from mcp_django.core.types import Receive, Scope, Send
 
 _BODY = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 _HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(_BODY)).encode())]

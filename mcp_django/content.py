@@ -12,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_django.types import JSON
+if TYPE_CHECKING:
+    from mcp_django.protocol.types import JSON
 
 Role = Literal["user", "assistant"]
 

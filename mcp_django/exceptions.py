@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from mcp_django.protocol.revisions import Era
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from django.core.asgi import get_asgi_application as get_django_asgi_application
 
 from mcp_django.core.compat.handlers import is_django
+from mcp_django.core.types import Application, Receive, Scope, Send
 from mcp_django.transports.asgi_servers.wire import SEND
-from mcp_django.types import Application, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite

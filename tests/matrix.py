@@ -1,10 +1,11 @@
 """Runs tests on each pair of Python and Django that we support.
 
-    python -m tests.matrix [--newest [--even-here]] PYTEST_ARGUMENTS
+    python -m tests.matrix [--newest [--even-here] | --lowest] PYTEST_ARGUMENTS
 
 A pair has an environment of its own, ``.venv-PYTHON-DJANGO``, with the requirements of the main environment and another
 Django. It is made where its Python is found (on PATH, or among those of pyenv), and again where the requirements have
-changed. The pair that the main environment is needs no other.
+changed. The pair that the main environment is needs no other. ``--lowest`` runs them with the lowest version of each
+package that pyproject.toml asks for, on the oldest Python.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -85,6 +88,23 @@ def requirements(pair: Pair) -> str:
     return "\n".join([*lines, f"Django=={pair.django}", ""])
 
 
+def lowest() -> str:
+    """What an environment holds that has the lowest version of each dependency and of each extra's packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [line for part in (project["dependencies"], *project["optional-dependencies"].values()) for line in part]
+    named = dict.fromkeys(re.sub(r">=([\w.]+).*", r"==\1", line) for line in asked)
+    ours = {_name(line) for line in named}
+    lines = [line for line in pins("requirements.txt", "requirements-dev.txt") if _name(line) not in ours]
+    # Each release of the SDK of OpenTelemetry asks for the same release of its API.
+    lines = [_name(line) if _name(line) == "opentelemetry-sdk" else line for line in lines]
+    return "\n".join([*lines, *named, ""])
+
+
+def _name(line: str) -> str:
+    """The package that a line asks for (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]).lower()
+
+
 def pins(*files: str | Path) -> list[str]:
     """The lines of requirements files, without those that name another file."""
     lines = [line for file in files for line in (ROOT / file).read_text().splitlines()]
@@ -116,19 +136,25 @@ def python_of(pair: Pair, found: str) -> str:
     return found if pair.is_here else environment(pair, pair.folder, found, requirements(pair), data)
 
 
-def run(pair: Pair, found: str, arguments: list[str]) -> bool:
-    """Run the tests on the pair and say how it went."""
+def run(name: object, make: Callable[[], str], arguments: list[str]) -> bool:
+    """Run the tests in the environment that is made, and say how it went."""
     try:
-        python = python_of(pair, found)
+        python = make()
     except subprocess.CalledProcessError as error:
-        print(f"{pair}: FAILED, its environment could not be made: {error}", flush=True)
+        print(f"{name}: FAILED, its environment could not be made: {error}", flush=True)
         return False
-    print(f"{pair}: {python} -m pytest {' '.join(arguments)}", flush=True)
+    print(f"{name}: {python} -m pytest {' '.join(arguments)}", flush=True)
     begun = time.monotonic()
     code = subprocess.run([python, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
     outcome = "passed" if code == 0 else f"FAILED with exit code {code}"
-    print(f"{pair}: {outcome} after {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"{name}: {outcome} after {time.monotonic() - begun:.0f} s", flush=True)
     return code == 0
+
+
+def lowest_python() -> str:
+    """The Python of the environment with the lowest versions. Raises CalledProcessError."""
+    found = interpreter(PAIRS[0].python) or sys.executable
+    return environment("lowest versions", ROOT / ".venv-lowest", found, lowest(), ROOT / "requirements-data.txt")
 
 
 def _reason(pair: Pair, is_found: bool) -> str:
@@ -142,13 +168,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--newest", action="store_true", help="run the newest pair alone, unless it is the one here")
     parser.add_argument("--even-here", action="store_true", help="run the newest pair even if it is the one here")
+    parser.add_argument("--lowest", action="store_true", help="run the lowest versions that pyproject.toml allows")
     options, arguments = parser.parse_known_args()
+    if options.lowest:
+        return 0 if run("lowest versions", lowest_python, arguments) else 1
     found = {pair: sys.executable if pair.is_here else interpreter(pair.python) for pair in PAIRS}
     runnable = {pair: path for pair, path in found.items() if path is not None}
     chosen = list(runnable)
     if options.newest:
         chosen = [pair for pair in chosen[-1:] if options.even_here or not pair.is_here]
-    passed = [run(pair, runnable[pair], arguments) for pair in chosen]
+    passed = [run(pair, partial(python_of, pair, runnable[pair]), arguments) for pair in chosen]
     for pair in PAIRS:
         if pair not in chosen:
             print(f"{pair}: not run, {_reason(pair, pair in runnable)}")

@@ -19,7 +19,7 @@ from django.utils.functional import cached_property
 from mcp_django.access.user_permissions import Missing, permissions_of
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.queries import PreparedQuery
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -22,7 +22,7 @@ from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.scopes import common, expand, known
 from mcp_django.protocol.errors import TaskRefused
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.models import Change, Task

@@ -15,7 +15,7 @@ from mcp_django.core import failures
 from mcp_django.core.running.workers import run_function
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.protocol.errors import InternalError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -32,7 +32,7 @@ from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.functions import InvalidArguments, call_function
 from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.names import NAME, ascii_name
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

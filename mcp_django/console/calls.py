@@ -24,8 +24,8 @@ from mcp_django.exchange.scopes import expand
 from mcp_django.protocol.envelope import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY, Client
 from mcp_django.protocol.names import escaped
 from mcp_django.protocol.revisions import NEWEST
+from mcp_django.protocol.types import JSON
 from mcp_django.server.dispatch import respond
-from mcp_django.types import JSON
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from mcp_django.core.compat.templates import (
 from mcp_django.exceptions import ToolError
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.names import NAME
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pydantic_core import ValidationError
 from mcp_django.exceptions import MissingCapability, ToolError, field_error
 from mcp_django.exchange.questions import Elicited, InputRequired, Question, declares
 from mcp_django.protocol.errors import InvalidParams
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 @dataclass(slots=True, eq=False)

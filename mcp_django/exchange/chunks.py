@@ -22,7 +22,7 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.jsonrpc import encode, is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.protocol.envelope import Client
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: A ``push.listeners.Listener`` and a ``push.subscriptions.Subscription``: packages above this one, which it only
 #: hands from the server to the transport.

@@ -30,7 +30,7 @@ from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import RequestId, is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params, question_params
 from mcp_django.protocol.revisions import ERAS, LEGACY, NEWEST, Era
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

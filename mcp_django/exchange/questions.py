@@ -18,7 +18,7 @@ from django.utils.functional import cached_property
 
 from mcp_django.protocol.errors import InvalidParams, LimitExceeded
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

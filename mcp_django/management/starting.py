@@ -19,7 +19,7 @@ from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.console.review import inventory
 from mcp_django.exchange.scopes import SCOPES
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The width that ruff and black keep by default.
 _WIDTH = 88

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from mcp_django.protocol.json_schema.schema import types_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Types of JSON Schema → the class of their values.
 _CLASSES: dict[str, tuple[type, ...]] = {

@@ -462,7 +462,7 @@ class Migration(migrations.Migration):
                 ('expires_at', models.DateTimeField(editable=False, verbose_name='expires')),
                 ('challenged_at', models.DateTimeField(editable=False, null=True)),
                 ('ended_at', models.DateTimeField(editable=False, null=True, verbose_name='ended')),
-                ('ended_by', models.CharField(blank=True, choices=[('revoked', 'revoked'), ('password', 'a new password'), ('code replayed', 'its code was used twice'), ('refresh replayed', 'a replaced refresh token was used'), ('blocked', 'the client was blocked'), ('surplus', 'too many grants of one client')], editable=False, max_length=20, verbose_name='ended by')),
+                ('ended_by', models.CharField(blank=True, choices=[('revoked', 'revoked'), ('password', 'a new password'), ('code replayed', 'its code was used twice'), ('refresh replayed', 'a replaced refresh token was used'), ('blocked', 'the client was blocked'), ('surplus', 'too many grants of one client')], editable=False, max_length=20, verbose_name='why it ended')),
                 ('user', models.ForeignKey(editable=False, on_delete=django.db.models.deletion.CASCADE, related_name='mcp_grants', to=settings.AUTH_USER_MODEL, verbose_name='user')),
             ],
             options={

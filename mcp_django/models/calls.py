@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext_lazy
 
 from mcp_django.models.call_queries import MAX_SESSION, MAX_USER_ID, CallQuerySet
 
@@ -37,16 +37,16 @@ class Call(models.Model):
         LOST = "lost", _("lines that were not written")
 
     class Outcome(models.TextChoices):
-        DONE = "done", _("done")
+        DONE = "done", pgettext_lazy("call", "done")
         #: Nothing was changed: it was shown what a change would do.
         PREVIEWED = "previewed", _("previewed")
         #: Nothing was changed yet: people must agree to it.
         WAITING = "waiting", _("waiting")
-        FAILED = "failed", _("failed")
-        REFUSED = "refused", _("refused")
+        FAILED = "failed", pgettext_lazy("call", "failed")
+        REFUSED = "refused", pgettext_lazy("call", "refused")
         ASKED = "asked", _("asked the user")
         TASK = "task", _("continues as a task")
-        CANCELLED = "cancelled", _("cancelled")
+        CANCELLED = "cancelled", pgettext_lazy("call", "cancelled")
         #: The call was about to change data, and nothing is known of its end.
         UNKNOWN = "unknown", _("unknown")
 
@@ -98,7 +98,7 @@ class Call(models.Model):
     session = models.CharField(_("session"), max_length=MAX_SESSION, blank=True)
     address = models.CharField(_("address"), max_length=45, blank=True)
     #: The number of equal refusals, or of lines not written, that the line stands for.
-    count = models.PositiveIntegerField(_("number"), default=1)
+    count = models.PositiveIntegerField(pgettext_lazy("how many", "number"), default=1)
 
     objects = CallQuerySet.as_manager()
 
@@ -114,8 +114,11 @@ class Call(models.Model):
         ]
 
     def __str__(self) -> str:
-        who = self.user_name or self.address or (_("a command") if self.transport == "command" else _("the server"))
-        return str(_("%(subject)s by %(who)s") % {"subject": self.subject, "who": who})
+        if who := self.user_name or self.address:
+            text = _("%(subject)s by %(who)s")
+        else:
+            text = _("%(subject)s by a command") if self.transport == "command" else _("%(subject)s by the server")
+        return str(text % {"subject": self.subject, "who": who})
 
     @property
     def local_at(self) -> datetime:

@@ -121,7 +121,8 @@ class Change(models.Model):
         indexes = [models.Index(fields=["user", "created_at"], name="mcp_django_change_user")]
 
     def __str__(self) -> str:
-        return " ".join(filter(None, [self.get_operation_display() or self.tool, self.model]))
+        done = self.get_operation_display() or self.tool
+        return str(_("%(operation)s %(rows)s") % {"operation": done, "rows": self.model}) if self.model else str(done)
 
 
 class ChangedRow(models.Model):
@@ -146,7 +147,8 @@ class ChangedRow(models.Model):
         indexes = [models.Index(fields=["model", "key"], name="mcp_django_changed_row")]
 
     def __str__(self) -> str:
-        return f"{self.get_operation_display()} {self.model} {self.key}"
+        said = {"operation": self.get_operation_display(), "rows": f"{self.model} {self.key}"}
+        return str(_("%(operation)s %(rows)s") % said)
 
 
 class Decision(models.Model):
@@ -175,7 +177,8 @@ class Decision(models.Model):
         constraints = [models.UniqueConstraint(fields=["change", "user"], name="mcp_django_one_decision_each")]
 
     def __str__(self) -> str:
-        return f"{self.user_name} {self.get_verdict_display()}"
+        is_for = self.verdict == self.Verdict.APPROVE
+        return str((_("%(user)s approved") if is_for else _("%(user)s rejected")) % {"user": self.user_name})
 
 
 class DueRun(models.Model):

@@ -12,6 +12,7 @@ from django.db import models, router, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -44,7 +45,7 @@ class Grant(models.Model):
     class Ended(models.TextChoices):
         """Why a grant was ended."""
 
-        REVOKED = "revoked", _("revoked")
+        REVOKED = "revoked", pgettext_lazy("why it ended", "revoked")
         PASSWORD = "password", _("a new password")
         CODE_REPLAYED = "code replayed", _("its code was used twice")
         REFRESH_REPLAYED = "refresh replayed", _("a replaced refresh token was used")
@@ -72,7 +73,7 @@ class Grant(models.Model):
     #: When its client was last told to ask for more scopes. Null again once a refresh was taken for the answer to it.
     challenged_at = models.DateTimeField(null=True, editable=False)
     ended_at = models.DateTimeField(_("ended"), null=True, editable=False)
-    ended_by = models.CharField(_("ended by"), max_length=20, choices=Ended.choices, blank=True, editable=False)
+    ended_by = models.CharField(_("why it ended"), max_length=20, choices=Ended.choices, blank=True, editable=False)
 
     #: As on AccessToken.
     known_permissions: dict[Hashable, Any] | None = None
@@ -85,7 +86,7 @@ class Grant(models.Model):
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        return self.client_name or self.client_host or f"grant {self.pk}"
+        return self.client_name or self.client_host or str(_("grant %(id)s") % {"id": self.pk})
 
     @property
     def client_host(self) -> str:

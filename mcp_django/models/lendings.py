@@ -9,6 +9,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.models.changes import Change
@@ -81,4 +83,5 @@ class Lending(models.Model):
         ordering = ["-starts_at", "-pk"]
 
     def __str__(self) -> str:
-        return f"{', '.join(self.scopes)} until {self.until}"
+        until = date_format(localtime(self.until) if is_aware(self.until) else self.until, "SHORT_DATETIME_FORMAT")
+        return str(_("%(scopes)s until %(moment)s") % {"scopes": ", ".join(self.scopes), "moment": until})

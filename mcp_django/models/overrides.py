@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import Group
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from mcp_django.models.validators import validate_name, validate_template
 
@@ -17,7 +18,9 @@ class AdminOverride(models.Model):
 
     site = models.CharField(_("site"), max_length=50, default="mcp", editable=False)
     name = models.CharField(_("name"), max_length=64, editable=False)
-    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("When off, no agent can see or use it."))
+    enabled = models.BooleanField(
+        pgettext_lazy("tool", "enabled"), default=False, help_text=_("When off, no agent can see or use it.")
+    )
     groups = models.ManyToManyField(
         Group, blank=True, related_name="mcp_%(class)ss", verbose_name=_("groups"),
         help_text=_("Only members of these groups can use it. Without groups, everybody with the permissions can."),

@@ -18,7 +18,7 @@ REASONS: Mapping[str, Any] = {
     "WRONG_RESOURCE": _("The token is for another endpoint. To its holder, it is unknown."),
     "FORBIDDEN": _("The host, the origin or the kind of credentials is not allowed."),
     # What they may use.
-    "NO_SCOPE": _("The token lacks the scope. To the agent, it does not exist."),
+    "NO_SCOPE": _("The token lacks the scope. To the agent, what it called does not exist."),
     "SWITCHED_OFF": _("It is switched off. To the agent, it does not exist."),
     "NO_GROUP": _("It is for groups that the user is not in. To the agent, it does not exist."),
     "NO_PERMISSION": _("The user lacks the permission."),

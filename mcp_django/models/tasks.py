@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 
 class Task(models.Model):
@@ -15,8 +16,8 @@ class Task(models.Model):
         RUNNING = "running", _("runs")
         ASKING = "asking", _("waits for answers")
         COMPLETED = "completed", _("completed")
-        FAILED = "failed", _("failed")
-        CANCELLED = "cancelled", _("cancelled")
+        FAILED = "failed", pgettext_lazy("task", "failed")
+        CANCELLED = "cancelled", pgettext_lazy("task", "cancelled")
 
     key = models.CharField(max_length=64, primary_key=True)
     site = models.CharField(max_length=50)

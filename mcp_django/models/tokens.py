@@ -15,7 +15,7 @@ from django.db.models import Q
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext_lazy
 
 from mcp_django.conf import get_conf
 from mcp_django.core.secret import Secret
@@ -156,7 +156,7 @@ class AccessToken(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("ends"), null=True, blank=True)
-    revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+    revoked_at = models.DateTimeField(pgettext_lazy("moment", "revoked"), null=True, editable=False)
     #: When its user was written to about its end: see ``server.ending_tokens``.
     told_at = models.DateTimeField(_("told"), null=True, editable=False)
 
@@ -172,7 +172,7 @@ class AccessToken(models.Model):
         ordering = ["-created_at", "-pk"]
 
     def __str__(self) -> str:
-        return self.name or f"token {self.pk}"
+        return self.name or str(_("token %(id)s") % {"id": self.pk})
 
     @property
     def is_made_by_another(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.oauth import paths
 from mcp_django.oauth.openid import PROMPTS, RESPONSE_MODES
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite

@@ -13,7 +13,7 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access.trail import acting
@@ -226,7 +226,7 @@ class GrantAdmin(PausableAdmin, LentAdmin, _ReadOnlyAdmin):
         if grant.ended_at is not None:
             return _badge("", grant.get_ended_by_display(), grant.ended_at)
         return _badge("is-good", _("holds until"), grant.expires_at) if grant.is_current() else (
-            _badge("", _("expired"), grant.expires_at)
+            _badge("", pgettext("grant", "expired"), grant.expires_at)
         )  # fmt: skip
 
     @admin.display(description=_("activity"))

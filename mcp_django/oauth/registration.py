@@ -12,7 +12,7 @@ from django.core import signing
 
 from mcp_django.oauth import redirects
 from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata, check_grants, name_in, redirects_in
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _SALT = "mcp_django.oauth.registration"
 _MAX_LENGTH = 3_000

@@ -29,8 +29,8 @@ from mcp_django.oauth import clients, grants, metadata, paths, registration, thr
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.errors import OAuthError
 from mcp_django.protocol.errors import Throttled
+from mcp_django.protocol.types import JSON
 from mcp_django.transports.http.views import unguarded
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite

@@ -1,4 +1,4 @@
 """The language of MCP: revisions, JSON-RPC, the envelope, errors, and the fields that each revision has.
 
-It imports exceptions, conf and types. It needs no app registry, no database and no request.
+It imports exceptions and conf. It needs no app registry, no database and no request.
 """

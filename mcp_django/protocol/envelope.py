@@ -9,7 +9,7 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
 from mcp_django.protocol.names import MAX_QUOTED, client_name
 from mcp_django.protocol.revisions import MODERN_REVISIONS
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 # The reserved keys of ``_meta`` (2026-07-28 basic#meta): the first four of a request, the last of a result.
 PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"

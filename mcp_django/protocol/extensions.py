@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 #: The ClientCapabilities that a client with support for tasks declares.

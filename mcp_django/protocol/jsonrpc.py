@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import InvalidRequest, ParseError
 from mcp_django.protocol.revisions import Era
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 RequestId = int | str
 

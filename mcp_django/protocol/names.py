@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Every client accepts such a name for a tool and for a prompt.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -17,7 +17,7 @@ from mcp_django.protocol.envelope import (
     PROTOCOL_VERSION_META_KEY,
 )
 from mcp_django.protocol.revisions import MODERN_REVISIONS
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 def is_plain(method: str, revision: str, params: JSON) -> bool:

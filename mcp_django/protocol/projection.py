@@ -13,7 +13,7 @@ from hashlib import sha256
 from mcp_django.exceptions import MissingCapability
 from mcp_django.protocol.json_schema.schemas import under_result
 from mcp_django.protocol.revisions import NEWEST
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Kind of object → field → the revision that introduced it. Fields that are not in the table have always existed.
 SINCE: Mapping[str, Mapping[str, str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: version, trace id, parent id and flags. Version ff is forbidden (W3C Trace Context §3.2.2).
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")

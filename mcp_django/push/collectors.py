@@ -25,9 +25,9 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.push.sessions import mailbox, polls
 
 if TYPE_CHECKING:
+    from mcp_django.protocol.types import JSON
     from mcp_django.push.hub import Hub
     from mcp_django.push.listeners import Listener
-    from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

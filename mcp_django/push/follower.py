@@ -12,9 +12,9 @@ from django.db import connections
 
 from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import UNNUMBERED, ControlSet
+from mcp_django.protocol.types import JSON
 from mcp_django.push.gate import Gate
 from mcp_django.push.visibility import ANY_DATABASE
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.core.events.bus import BaseBus

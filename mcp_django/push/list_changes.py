@@ -33,9 +33,9 @@ from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
+from mcp_django.protocol.types import JSON
 from mcp_django.push.listeners import LISTS
 from mcp_django.push.prefetch import Prefetch, current_request
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_django.core.events.controls import named
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, RequestId, encode, notification_message
 from mcp_django.protocol.revisions import NEWEST
+from mcp_django.protocol.types import JSON
 from mcp_django.push.identities import Identity, identity_of
 from mcp_django.push.subscriptions import Subscription
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal

@@ -17,9 +17,9 @@ from mcp_django.core.db.outages import is_outage
 from mcp_django.core.running.workers import get_workers
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Task
+from mcp_django.protocol.types import JSON
 from mcp_django.push.listeners import Listener
 from mcp_django.push.prefetch import current_request
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal

@@ -45,9 +45,9 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.types import JSON
 from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import METHODS
-from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.sites import MCPSite
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 #: How long it waits for other people, where these must approve it.
 _WAITS = timedelta(days=3)

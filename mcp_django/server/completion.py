@@ -11,8 +11,8 @@ from mcp_django.bridge.resources import completers
 from mcp_django.exceptions import field_error
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 
 def complete(exchange: Exchange) -> JSON:

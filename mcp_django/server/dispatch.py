@@ -48,11 +48,11 @@ from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.plain_params import is_plain
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
+from mcp_django.protocol.types import JSON
 from mcp_django.server import step_up, tasks, telemetry, trail
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
-from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

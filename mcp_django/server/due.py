@@ -164,16 +164,17 @@ def _write(user: Any, changes: list[Change]) -> bool:
     def text() -> tuple[str, str]:
         title = ngettext("%(count)d change by an agent waits for you", "%(count)d changes by agents wait for you",
                          len(changes)) % {"count": len(changes)}  # fmt: skip
-        by = Counter((_called(one.model or one.tool), _agent_of(one)) for one in changes)
+        by = Counter((one.model or one.tool, _agent_of(one)) for one in changes)
         lines = [
             ngettext("%(count)d of %(model)s, by %(agent)s", "%(count)d of %(model)s, by %(agent)s", count)
-            % {"count": count, "model": model, "agent": agent}
-            for (model, agent), count in by.items()
+            % {"count": count, "model": _called(name, count), "agent": agent}
+            for (name, agent), count in by.items()
         ]
         # The host is the project's own: that of the request was the agent's to choose.
         url = outcomes.url_of(from_settings(), user=user) if get_conf().BASE_URL else None
-        where = url or gettext("They are in the admin, under Changes by agents, or on the page My agent.")
-        return title, "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", where]) + "\n"
+        where = url or gettext("See Changes by agents in the admin, or the page My agent.")
+        heading = gettext("%(title)s:") % {"title": title}
+        return title, "\n".join([heading, "", *(f"- {line}" for line in lines), "", where, ""])
 
     return mails.send(user, text)
 
@@ -183,12 +184,13 @@ def write_about_tokens() -> int:
     return ending_tokens.write_to_users()
 
 
-def _called(name: str) -> str:
-    """What the rows of a model are called; the name of a tool as it is."""
+def _called(name: str, count: int) -> str:
+    """What so many rows of a model are called; the name of a tool as it is."""
     try:
-        return str(apps.get_model(name)._meta.verbose_name_plural)
+        opts = apps.get_model(name)._meta
     except (LookupError, ValueError):
         return name
+    return str(opts.verbose_name if count == 1 else opts.verbose_name_plural)
 
 
 def _agent_of(change: Change) -> str:

@@ -90,7 +90,8 @@ def _mail(user: Any, tokens: Sequence[AccessToken]) -> tuple[str, str]:
                      len(tokens)) % {"count": len(tokens)}  # fmt: skip
     line = gettext("“%(token)s” ends on %(moment)s")
     lines = [line % {"token": printable(str(one)), "moment": _moment(one.expires_at)} for one in tokens]
-    return title, "\n".join([f"{title}:", "", *(f"- {line}" for line in lines), "", _where(user)]) + "\n"
+    heading = gettext("%(title)s:") % {"title": title}
+    return title, "\n".join([heading, "", *(f"- {line}" for line in lines), "", _where(user), ""])
 
 
 def _moment(moment: Any) -> str:

@@ -9,8 +9,8 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import SessionRequired
 from mcp_django.protocol.extensions import TASKS_EXTENSION
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
+from mcp_django.protocol.types import JSON
 from mcp_django.push.listeners import LISTS
-from mcp_django.types import JSON
 
 
 def initialize(exchange: Exchange) -> JSON:

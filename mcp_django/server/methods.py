@@ -11,8 +11,8 @@ from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.models import Call
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
+from mcp_django.protocol.types import JSON
 from mcp_django.server import completion, lifecycle, prompts, resources, subscriptions, tasks, tools
-from mcp_django.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from django.core import signing
 from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import InvalidCursor
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _SALT = "mcp_django.protocol.pages"
 

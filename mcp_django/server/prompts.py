@@ -6,8 +6,8 @@ from mcp_django.access.authentication import renew_principal
 from mcp_django.bridge.prompts import catalog
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import PromptNotFound
+from mcp_django.protocol.types import JSON
 from mcp_django.server.pages import page
-from mcp_django.types import JSON
 
 
 def list_prompts(exchange: Exchange) -> JSON:

@@ -21,7 +21,7 @@ from mcp_django.exchange import questions
 from mcp_django.exchange.answers import Answers
 from mcp_django.exchange.questions import InputRequired, digest
 from mcp_django.protocol.errors import InvalidParams, InvalidRequestState
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

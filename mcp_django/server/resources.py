@@ -10,8 +10,8 @@ from mcp_django.bridge.resources import catalog
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import ResourceNotFound
+from mcp_django.protocol.types import JSON
 from mcp_django.server.pages import page
-from mcp_django.types import JSON
 
 
 def list_resources(exchange: Exchange) -> JSON:

@@ -20,7 +20,7 @@ from mcp_django.models import Grant
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InsufficientScope, Unauthenticated
 from mcp_django.protocol.revisions import STEP_UP_REVISIONS
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal

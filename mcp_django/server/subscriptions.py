@@ -16,10 +16,10 @@ from mcp_django.protocol.jsonrpc import (
     result_message,
 )
 from mcp_django.protocol.revisions import MODERN
+from mcp_django.protocol.types import JSON
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.subscriptions import watch
 from mcp_django.server.tasks import watched
-from mcp_django.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

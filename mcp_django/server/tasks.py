@@ -12,7 +12,7 @@ from mcp_django.exceptions import MissingCapability, field_error
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import InvalidParams
 from mcp_django.protocol.extensions import TASKS_CAPABILITY
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _TASK_ID = core_schema.typed_dict_field(core_schema.str_schema(strict=True))
 _ANSWERS = core_schema.typed_dict_field(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))

@@ -20,10 +20,10 @@ from mcp_django.exceptions import MissingCapability
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import ToolNotFound
+from mcp_django.protocol.types import JSON
 from mcp_django.server import step_up
 from mcp_django.server.pages import page
 from mcp_django.server.request_state import OWN_PARAMS
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override

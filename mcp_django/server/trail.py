@@ -47,8 +47,8 @@ from mcp_django.protocol.errors import (
 )
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.trace_context import trace_id
+from mcp_django.protocol.types import JSON
 from mcp_django.server.methods import METHODS
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

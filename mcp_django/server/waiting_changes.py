@@ -49,9 +49,9 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import Paused, TaskRefused, ToolNotFound
 from mcp_django.protocol.names import printable
 from mcp_django.protocol.revisions import NEWEST
+from mcp_django.protocol.types import JSON
 from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import Method
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import ChangingTool
@@ -64,23 +64,31 @@ T = TypeVar("T")
 Run = Callable[[Exchange, "ChangingTool", Change], T]
 
 _GONE = _(
-    "Its agent may no longer do this: a token, a permission or a tool was removed. Give it back, or let the agent's "
+    "Its agent may no longer do this: a token, a permission or a tool was removed. Restore it, or let the agent's "
     "user end the change."
 )
 _READ_ONLY = _(
     'Agents change nothing on this server: MCP["READ_ONLY"] is True. The change waits; it can be made once that is '
     "False, or be rejected now."
 )
-_LACKING = _(
-    "The project's middleware looks into {what}, which {why}, so it is not known for whom the change would be made. Do "
-    "the work of that middleware in MCPSite.call_context."
+_LACKS_SESSION = _(
+    "The project's middleware looks into the login session, which an agent does not have, so it is not known for whom "
+    "the change would be made. Do the work of that middleware in MCPSite.call_context."
+)
+_LACKS_QUERY = _(
+    "The project's middleware looks into the query of the URL, which is not kept, so it is not known for whom the "
+    "change would be made. Do the work of that middleware in MCPSite.call_context."
+)
+_LACKS_HEADER = _(
+    "The project's middleware looks into {header} of the agent's request, which is not kept, so it is not known for "
+    "whom the change would be made. Do the work of that middleware in MCPSite.call_context."
 )
 _BUSY = _(
     "The project's middleware waits for something that this page holds, such as a lock on a row, so it did not come to "
     "the change. Do the work of that middleware in MCPSite.call_context."
 )
 _UNDONE = _("The project's middleware has undone the change after it was made (status {status}).")
-_MOVED = "The agent's request leads to another tenant now than when it proposed this. Nothing was changed."
+_MOVED = _("The agent's request leads to another tenant now than when it proposed this. Nothing was changed.")
 _NOT_LET_IN = _("The project's middleware did not let the agent in (status {status}), as in a call.")
 
 
@@ -189,7 +197,7 @@ def _as_its_agent(change: Change, run: Run[T], begin: Callable[[], None], *, is_
 
     def check(lacking: Collection[str]) -> None:
         if lacking and runs_below(site.has_call_context):
-            raise CannotApply(format_lazy(_LACKING, **_words(min(lacking))))
+            raise CannotApply(_lacking(min(lacking)))
 
     def view(request: Any, added: Mapping[str, Any], lacking: Collection[str]) -> None:
         try:
@@ -220,14 +228,14 @@ def _passes_middleware(origin: JSON) -> bool:
     return bool(origin.get("is_below_middleware", is_of_http)) or (is_of_http and not unknown_middleware())
 
 
-def _words(name: str) -> JSON:
-    """What middleware has looked for in vain, in words, and why it is not there."""
+def _lacking(name: str) -> Any:
+    """What middleware has looked for in vain, in words."""
     if name == SESSION:
-        return {"what": _("the login session"), "why": _("an agent does not have")}
-    header = name.removeprefix("HTTP_").replace("_", "-").title() if name.startswith("HTTP_") else name
+        return _LACKS_SESSION
     if name == "QUERY_STRING":
-        return {"what": _("the query of the URL"), "why": _("is not kept")}
-    return {"what": format_lazy(_("{header} of the agent's request"), header=header), "why": _("is not kept")}
+        return _LACKS_QUERY
+    header = name.removeprefix("HTTP_").replace("_", "-").title() if name.startswith("HTTP_") else name
+    return format_lazy(_LACKS_HEADER, header=header)
 
 
 def _in_a_call(
@@ -244,7 +252,7 @@ def _in_a_call(
     def handle(exchange: Exchange) -> JSON:
         try:
             if change.tenant not in ("", tenant_of(site, exchange.request)):
-                raise ToolError(_MOVED)
+                raise CannotApply(_MOVED)
             # What a person may do in the admin does not depend on what is offered to agents.
             by_person = _is_by_person(change)
             if is_call and (closed := why_closed(change)):

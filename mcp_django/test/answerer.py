@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mcp_django.protocol.extensions import TASKS_CAPABILITY
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: From the params of a form or a link: the values of the form, or "accept", "decline" or "cancel".
 Elicit = Callable[[JSON], JSON | str]

@@ -33,6 +33,7 @@ from mcp_django.protocol.envelope import (
 )
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
+from mcp_django.protocol.types import JSON
 from mcp_django.server import uploads
 from mcp_django.test.answerer import Answerer, Elicit, Sample
 from mcp_django.test.results import (
@@ -45,7 +46,6 @@ from mcp_django.test.results import (
 )
 from mcp_django.test.switches import check_names
 from mcp_django.transports.in_process import InProcess
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

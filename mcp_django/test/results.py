@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from mcp_django.exceptions import FieldError, ToolError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Finds out the true reason of a refusal.
 FindReason = Callable[[], str]

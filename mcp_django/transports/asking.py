@@ -12,10 +12,10 @@ from mcp_django.core.events.controls import Control, ControlKind
 from mcp_django.core.running.workers import run_patiently
 from mcp_django.exchange.answers import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
+from mcp_django.protocol.types import JSON
 from mcp_django.push.sessions import stored_questions
 from mcp_django.push.waiters import Waiters
 from mcp_django.server.dispatch import PendingQuestions
-from mcp_django.types import JSON
 
 
 class OpenQuestions(Protocol):

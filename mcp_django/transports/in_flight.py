@@ -19,12 +19,12 @@ from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.jsonrpc import Request
+from mcp_django.protocol.types import JSON
 from mcp_django.push.listeners import Listener
 from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.server.tools import overrides_on_loop
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.message_buffer import MessageBuffer
-from mcp_django.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

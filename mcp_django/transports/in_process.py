@@ -28,9 +28,9 @@ from mcp_django.core.running.workers import Workers, settle, working_with
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.jsonrpc import decode, encode
+from mcp_django.protocol.types import JSON
 from mcp_django.push.hub import get_hub
 from mcp_django.transports.lasting.duplex import DuplexConnection
-from mcp_django.types import JSON
 
 T = TypeVar("T")
 

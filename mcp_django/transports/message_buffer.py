@@ -9,7 +9,7 @@ from threading import Lock
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.jsonrpc import encode, notification_message
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: This many messages may wait for a slow client, within a limit on their bytes. Further progress and log messages are
 #: left out: the handler never waits.

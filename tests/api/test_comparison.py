@@ -15,8 +15,8 @@ import pytest
 from mcp_django import expose
 from mcp_django import site as default_site
 from mcp_django.bridge.sites import MCPSite
+from mcp_django.protocol.types import JSON
 from mcp_django.test import MCPClient
-from mcp_django.types import JSON
 from tests.api.comparing import by_tool, difference, operation_of, over_http, rolled_back
 from tests.api.ninja_project import requests as of_workshop
 from tests.api.project import requests as of_shop

@@ -95,7 +95,7 @@ def test_what_the_user_may_not_do_the_command_does_not_do() -> None:
     make_staff("viewer", "flights.view_flight")
     switch_on(CANCEL)
 
-    assert "it needs the permission to change flights.flight" in refused(CANCEL, "ids=1", *ALL, "--yes", user="viewer")
+    assert "it needs the permission change on flights.flight" in refused(CANCEL, "ids=1", *ALL, "--yes", user="viewer")
     assert "The scope tool:flights_flight_mark_cancelled or actions is missing" in refused(CANCEL, "ids=1", "--yes")
     assert "There is no user 'nobody'" in refused("find_records", user="nobody")
     assert set(Flight.objects.values_list("status", flat=True)) == {"on_time"}

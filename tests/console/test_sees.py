@@ -65,7 +65,7 @@ def test_a_superuser_chooses_a_user_and_scopes(users: Users) -> None:
     reading = sees(users.admin, user="ops", scopes="read")
     acting = sees(users.admin, user="ops", scopes=["read", "actions"])
 
-    assert "The user ops with the scopes read on" in reading
+    assert "User: ops · Scopes: read · Site:" in reading
     listed = "flights_flight_mark_cancelled action of"
     assert listed not in reading and listed in acting
 

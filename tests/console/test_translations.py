@@ -68,8 +68,8 @@ STEPS = (
 )  # fmt: skip
 #: What programs ask beside the endpoint.
 FOR_PROGRAMS = {
-    "oauth-keys", "oauth-openid", "oauth-register", "oauth-resource", "oauth-resource-root", "oauth-revoke",
-    "oauth-server", "oauth-token", "sse", "sse-messages", "ticket", "upload", "uploads",
+    "live", "oauth-keys", "oauth-openid", "oauth-register", "oauth-resource", "oauth-resource-root", "oauth-revoke",
+    "oauth-server", "oauth-token", "ready", "sse", "sse-messages", "ticket", "upload", "uploads",
 }  # fmt: skip
 
 

@@ -35,7 +35,11 @@ NAMED_IN_TEXT = {
     "buses.py": {"mcp_django.core.events.nats", "mcp_django.core.events.postgresql"},
     "core/events/bus.py": {"mcp_django.buses.NATSBus"},
     # Before the first message, which would wait for it.
-    "routing.py": {"mcp_django.protocol.json_schema.validation", "mcp_django.push.presence"},
+    "routing.py": {
+        "mcp_django.protocol.json_schema.validation",
+        "mcp_django.push.presence",
+        "mcp_django.server.readiness",
+    },
     # The path of an authentication class is a setting of the project's.
     "conf.py": {"mcp_django.oauth", "mcp_django.access.authentication.TokenAuthentication"},
 }

@@ -33,7 +33,9 @@ FOR_PROGRAMS = {"oauth/client_metadata.py", "oauth/documents.py", "oauth/registr
 #: What looks like a label and is the name of a column or an app.
 NAMES = {"mcp_django_oauth", "client_name", "name", "model"}
 #: A number in a text that is the same for each number: of which one, how many there are, a rate or a unit.
-ONE_FORM = re.compile(r"^Rows: |^Page |^%\(count\)d (h|min|s)$| an? (second|minute|hour|day)$|, limit %")
+ONE_FORM = re.compile(
+    r"^Rows: |^Page |^%\(count\)d (h|min|s)$| an? (second|minute|hour|day)$|, limit %|^%\(number\)s m?s$"
+)
 _WORDS = re.compile(r"[a-z]{2}")
 #: ``most`` is a limit, and ``id`` a key.
 _NUMBER = re.compile(r"%\((?!most\)|id\))\w+\)d|%\((?:count|number)\)s|\{(?:count|number)\}")
@@ -94,7 +96,7 @@ def test_each_marked_text_can_be_extracted() -> None:
         (name, call.lineno, ast.unparse(call))
         for name, tree in sources().items()
         for call, function in extraction.calls(tree)
-        if None in extraction.texts_in(call, function) and not _is_of_other(call)
+        if None in extraction.texts_in(call, function)
     ]
     found += [
         (name, call.lineno, ast.unparse(call))
@@ -103,10 +105,6 @@ def test_each_marked_text_can_be_extracted() -> None:
     ]
 
     assert found == []
-
-
-def _is_of_other(call: ast.Call) -> bool:
-    return any(isinstance(one, ast.Starred) for one in call.args)
 
 
 def test_no_text_is_translated_when_its_module_is_loaded() -> None:
@@ -168,7 +166,7 @@ def test_makemessages_finds_the_same_texts(tmp_path: Path, monkeypatch: pytest.M
     if not shutil.which("xgettext"):
         pytest.skip("gettext is missing, without which makemessages does not run")
     package = tmp_path / "mcp_django"
-    shutil.copytree(ROOT, package, ignore=shutil.ignore_patterns("migrations", "__pycache__", "static"))
+    shutil.copytree(ROOT, package, ignore=shutil.ignore_patterns("migrations", "__pycache__", "static", "locale"))
     (package / "locale").mkdir()
     monkeypatch.chdir(package)
 
@@ -179,13 +177,14 @@ def test_makemessages_finds_the_same_texts(tmp_path: Path, monkeypatch: pytest.M
         ast.literal_eval(text)
         for text in re.findall(r'^msgid(?:_plural)? (".*")$', re.sub(r'"\n"', "", written), re.MULTILINE)
     } - {""}
-    assert found == texts()
+    assert found == {text for _, text in messages()}
 
 
-def texts() -> set[str]:
-    """Each text of the package that is marked."""
+@cache
+def messages() -> set[extraction.Message]:
+    """Each text of the package that is marked, with its context."""
     files = [ROOT / name for name in sources()]
-    return set().union(*map(extraction.texts_of, [*files, *templates()]))
+    return set().union(*map(extraction.messages_of, [*files, *templates()]))
 
 
 def test_no_text_of_a_page_is_in_a_script() -> None:

@@ -36,7 +36,7 @@ def test_the_page_names_the_client_the_user_and_where_the_answer_goes(users: Use
     found = texts(Person(users.ops).open(HOSTED.url()))
 
     assert between("Connect an app to testserver", "It may", found) == [
-        "claude.ai calls itself “Claude”", "It wants to act on this site as you, ops.",
+        "claude.ai It calls itself “Claude”.", "It wants to act on this site as you, ops.",
     ]  # fmt: skip
     assert between(LIMITS, "Connect", found) == ["You will be sent to claude.com."]
 
@@ -46,7 +46,7 @@ def test_a_program_that_registered_itself_has_no_host_and_goes_on_only_if_its_pe
 
     found = texts(Person(users.ops).open(program.url()))
 
-    assert "An app that has registered itself calls itself “My program”" in found
+    assert "An app that has registered itself It calls itself “My program”." in found
     assert between(LIMITS, "Connect", found) == [
         "The answer goes to a program on your own device (localhost:51234). Continue only if you have started this "
         "login yourself, a moment ago."

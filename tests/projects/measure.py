@@ -12,8 +12,8 @@ from django.contrib.admin import ModelAdmin
 from mcp_django.bridge.declared.admin_form import has_form
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory
+from mcp_django.protocol.types import JSON
 from mcp_django.test import MCPClient
-from mcp_django.types import JSON
 from tests.projects.cells import Cell, cells
 from tests.projects.rendered import Browser
 from tests.projects.rows import Factory, key_of

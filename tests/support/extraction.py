@@ -12,8 +12,10 @@ from django.utils.translation import templatize
 #: Functions that translate, by the names that ``makemessages`` knows → which of their arguments are texts.
 FUNCTIONS = {
     "_": (0,), "gettext": (0,), "gettext_lazy": (0,), "gettext_noop": (0,),
-    "ngettext": (0, 1), "ngettext_lazy": (0, 1), "pgettext": (1,), "pgettext_lazy": (1,),
+    "ngettext": (0, 1), "ngettext_lazy": (0, 1), "pgettext": (1,), "pgettext_lazy": (1,), "npgettext": (1, 2),
 }  # fmt: skip
+#: A context, or None, and a text.
+Message = tuple[str | None, str]
 _IN_TEMPLATE = re.compile(r"\b(?:(?:np|n|p)?gettext|_)\(")
 
 
@@ -33,16 +35,19 @@ def texts_in(call: ast.Call, name: str) -> list[str | None]:
     return [one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else None for one in found]
 
 
-def texts_of(file: Path) -> set[str]:
+def messages_of(file: Path) -> set[Message]:
     """The texts of a Python file or a template. Raises SyntaxError, as ``makemessages`` fails, for a wrong template."""
     source = file.read_text()
-    if file.suffix == ".py":
-        found = [text for call, name in calls(ast.parse(source)) for text in texts_in(call, name)]
-        return {text for text in found if text is not None}
-    return set(_in_template(templatize(source, origin=str(file))))
+    found = calls(ast.parse(source)) if file.suffix == ".py" else _in_template(templatize(source, origin=str(file)))
+    return {(_context(call, name), text) for call, name in found for text in texts_in(call, name) if text is not None}
 
 
-def _in_template(code: str) -> Iterator[str]:
+def _context(call: ast.Call, name: str) -> str | None:
+    """The context of the texts; None where the function takes none."""
+    return call.args[0].value if 0 not in FUNCTIONS[name] else None  # type: ignore[attr-defined, no-any-return]
+
+
+def _in_template(code: str) -> Iterator[tuple[ast.Call, str]]:
     """What Django makes of a template for xgettext: calls between text that is crossed out."""
     for begin in _IN_TEMPLATE.finditer(code):
         for end in (place for place, char in enumerate(code[begin.end() :], begin.end()) if char == ")"):
@@ -50,5 +55,6 @@ def _in_template(code: str) -> Iterator[str]:
                 call = ast.parse(code[begin.start() : end + 1], mode="eval").body
             except SyntaxError:
                 continue
-            yield from (one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str))  # type: ignore[attr-defined]
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                yield call, call.func.id
             break

@@ -18,7 +18,7 @@ from mcp_django.exchange import rates
 from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, REFUSALS, ROWS, UNIQUE, WRITES
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

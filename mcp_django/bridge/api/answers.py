@@ -25,8 +25,8 @@ from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.inner_requests import PIECES
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.operations import Operation

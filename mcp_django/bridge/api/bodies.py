@@ -12,8 +12,8 @@ from mcp_django.bridge.uploads.files import NO_UPLOAD, SCHEME, open_upload
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.describing import Body, Description

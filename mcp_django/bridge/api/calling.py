@@ -20,8 +20,8 @@ from mcp_django.core.memory import Memory
 from mcp_django.core.middleware_policy import SENT_AGAIN
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.names import printable
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

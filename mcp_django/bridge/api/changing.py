@@ -35,7 +35,7 @@ from mcp_django.core.db.rolling_back import rolled_back
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ, of_api
 from mcp_django.models import Change
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.describing import Description

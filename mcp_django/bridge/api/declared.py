@@ -9,7 +9,7 @@ from mcp_django.bridge.api.describing import what_of
 from mcp_django.bridge.api.operations import Operation
 from mcp_django.bridge.api.views import asked
 from mcp_django.bridge.declared.consent import described
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 def entry_of(operation: Operation) -> JSON:

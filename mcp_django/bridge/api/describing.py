@@ -25,7 +25,7 @@ from mcp_django.bridge.api.versions import asked_for
 from mcp_django.bridge.api.views import asked, is_standard, lets_in, made_view, source_of
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.core.compat.rest_views import label_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.operations import Operation

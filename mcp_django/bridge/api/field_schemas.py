@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from mcp_django.exceptions import FieldError, field_error
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: What a key may be.
 KEY_TYPES = ("string", "integer")

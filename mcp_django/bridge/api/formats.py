@@ -19,7 +19,7 @@ from django.utils.http import content_disposition_header
 from mcp_django.bridge.api.versions import JSON_TYPE
 from mcp_django.bridge.api.views import asked
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.operations import Operation

@@ -33,7 +33,7 @@ from mcp_django.bridge.api.sending import Sent
 from mcp_django.bridge.api.views import asked
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.bridge.writes.form_data import FormData, is_disabled
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.describing import Description

@@ -20,7 +20,7 @@ from mcp_django.bridge.writes.form_data import FormData
 from mcp_django.exceptions import field_error
 from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -18,7 +18,7 @@ from mcp_django.core.compat.ninja_views import (
     refused_by,
     refused_by_authentication,
 )
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

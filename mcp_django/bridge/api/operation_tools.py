@@ -14,7 +14,7 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ, WRITE
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.names import ascii_name
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.describing import Description

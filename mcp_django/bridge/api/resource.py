@@ -15,7 +15,7 @@ from mcp_django.bridge.api.views import is_of_rest, until_handler
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import ANY_READABLE_API
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_django.bridge.api import field_schemas
 from mcp_django.core.compat.rest_views import declaring_alone
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

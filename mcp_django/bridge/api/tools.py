@@ -23,8 +23,8 @@ from mcp_django.protocol.errors import ParseError
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
 from mcp_django.protocol.jsonrpc import decode
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.api.operations import Operation

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.tools.action_pages import ActionRun
     from mcp_django.bridge.tools.proposed_action import ProposedAction
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 _MAX_BYTES = 1_000_000
 _MAX_CONTROLS = 1_000

@@ -13,7 +13,7 @@ from django.utils.text import Truncator
 from mcp_django.bridge.writes import values
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.names import title_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.browser.slots import Slot, Slots

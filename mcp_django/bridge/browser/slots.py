@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.fields import WritableField
     from mcp_django.bridge.writes.markup import Control, Form
-    from mcp_django.types import AnyField
+    from mcp_django.core.types import AnyField
 
 logger = logging.getLogger("mcp_django")
 

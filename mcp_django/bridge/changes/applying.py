@@ -36,7 +36,7 @@ from mcp_django.exchange.scopes import WRITE, of_tool
 from mcp_django.models import Call, Change, Tool
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -37,7 +37,7 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.models import Change, Decision
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Proposed
@@ -81,7 +81,7 @@ def _text(by: By) -> str:
 def who(change: Change) -> str:
     """Who may approve, in words."""
     if named := ", ".join(map(_named_by, change.needs.get("by", ()))):
-        return gettext("staff who may approve changes, and whom its rule names: %(by)s") % {"by": named}
+        return gettext("staff who may approve changes and meet all of these: %(by)s") % {"by": named}
     match change.kind:
         case Change.Kind.RIGHTS:
             return gettext("staff who may approve changes, and change access tokens")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.consent import Consent
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 _PROPERTIES: JSON = {
     CONFIRM: {"type": "string", "maxLength": confirmations.MAX_CHARS, "description": "From the preview."},

@@ -34,7 +34,7 @@ from mcp_django.exchange.requests import AUTHORIZATION, COOKIE
 from mcp_django.models import Change, ChangedRow, change_waits
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import ChangingTool, Proposed

@@ -12,7 +12,7 @@ from mcp_django.bridge.changes.shown_values import is_visible, model_field
 from mcp_django.bridge.changes.summaries import Line, weight_of
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.reading.rows import of_key
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights

@@ -16,7 +16,7 @@ from mcp_django.bridge.resources.fields.errors import InvalidQuery
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.audience import own_page_path
 from mcp_django.models import Change
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

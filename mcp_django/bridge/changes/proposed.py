@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 
 #: The arguments that say how a tool is called, and not what it does.

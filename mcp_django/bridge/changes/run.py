@@ -30,7 +30,7 @@ from mcp_django.core.running.own_thread import in_own_thread
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.models import Change
 from mcp_django.protocol.errors import Paused
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Proposed

@@ -9,7 +9,7 @@ from django.core.files import File
 from django.db import models
 
 from mcp_django.bridge.resources.policy import visible_rows
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.fields.columns import Column

@@ -16,9 +16,10 @@ from django.contrib.auth import get_user_model
 from django.db import models
 from pydantic_core import from_json
 
+from mcp_django.core.types import AnyField
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON, AnyField
+from mcp_django.protocol.types import JSON
 
 #: What is kept of a summary.
 _MOST_BYTES = 64_000

@@ -27,7 +27,7 @@ from mcp_django.bridge.declared.project_hooks import is_independent
 from mcp_django.bridge.declared.secrets import is_about_rights, is_secret_field
 from mcp_django.core.compat.admin import title_of, title_of_display, value_in
 from mcp_django.core.hooks import home_of, hook_of
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

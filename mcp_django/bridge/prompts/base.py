@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.core.prompt_templates import Argument
 from mcp_django.exceptions import FieldError, field_error
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -21,7 +21,7 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.functions import InvalidArguments
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, InvalidPrompt, PromptRefused
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

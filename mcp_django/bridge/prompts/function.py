@@ -20,7 +20,7 @@ from mcp_django.bridge.signatures import Signature, name_and_description
 from mcp_django.core.prompt_templates import Argument
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exchange.functions import InvalidArguments
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from mcp_django.content import Block, Text
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 Role = Literal["user", "assistant"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_django.bridge.prompts.base import BasePrompt
 from mcp_django.bridge.prompts.messages import PromptMessage
 from mcp_django.core.prompt_templates import compile_template
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override

@@ -21,7 +21,7 @@ from mcp_django.content import write_annotations
 from mcp_django.core.db.bounds import fetch
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

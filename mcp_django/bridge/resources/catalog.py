@@ -31,7 +31,7 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

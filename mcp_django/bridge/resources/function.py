@@ -21,7 +21,7 @@ from mcp_django.core.running.suspension import finishing
 from mcp_django.core.running.workers import run_function
 from mcp_django.exchange.functions import call_function
 from mcp_django.exchange.scopes import READ
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

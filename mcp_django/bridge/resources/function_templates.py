@@ -20,7 +20,7 @@ from mcp_django.bridge.resources.function import DeclaredByFunction, Shown, cont
 from mcp_django.content import write_annotations
 from mcp_django.core.running.suspension import finishing
 from mcp_django.exchange.functions import call_function
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

@@ -19,7 +19,7 @@ from mcp_django.bridge.resources.policy.paths import steps
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading import rows, templates
 from mcp_django.exceptions import FieldError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 Parameters = Sequence[tuple[str, str]]
 

@@ -12,7 +12,7 @@ from mcp_django.bridge.resources.policy import paths
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.bridge.resources.reading.rows import RecordQuery
 from mcp_django.bridge.resources.reading.selection import record_outputs
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 def of_model(rights: ModelRights) -> list[str]:

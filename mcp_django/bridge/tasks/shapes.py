@@ -8,7 +8,7 @@ from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.models import Task, TaskQuestion
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: How often clients are asked to look at a task: the price of one look is a row read by its key.
 _POLL_MS = 1_000

@@ -13,7 +13,7 @@ from mcp_django.exchange.answers import Answers, parse_answer
 from mcp_django.exchange.questions import Elicitation, Question, Roots, Sampling, URLElicitation
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import InvalidParams
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 class TaskAnswers(Answers):

@@ -27,7 +27,7 @@ from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import LimitExceeded, TaskNotFound, WorkerLost
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.revisions import MODERN
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

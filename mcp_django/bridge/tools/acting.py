@@ -42,7 +42,7 @@ from mcp_django.exchange.passing_session import passing_session
 from mcp_django.models import Call
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Admit

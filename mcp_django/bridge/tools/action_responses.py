@@ -26,7 +26,7 @@ from django.utils.text import Truncator
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.requests import disposition_of
 from mcp_django.exceptions import ToolError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest

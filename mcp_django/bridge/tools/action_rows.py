@@ -27,7 +27,7 @@ from mcp_django.core.db.column_paths import has_key_in, rows_of_keys
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import ModelMCP

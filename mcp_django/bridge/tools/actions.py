@@ -29,7 +29,7 @@ from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Admit

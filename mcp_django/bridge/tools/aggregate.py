@@ -23,7 +23,7 @@ from mcp_django.bridge.tools.results import table_result
 from mcp_django.conf import get_conf
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

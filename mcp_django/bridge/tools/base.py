@@ -14,7 +14,7 @@ from mcp_django.access.read_only import is_read_only
 from mcp_django.bridge.completion import NOTHING, Completion
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -38,7 +38,7 @@ from mcp_django.exchange.scopes import ANY_MODEL, READ, tools_in
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.json_schema.schemas import with_texts
 from mcp_django.protocol.names import distinct_titles
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.tools.mirrored import Mirrored

@@ -23,8 +23,8 @@ from mcp_django.bridge.tools.query import MAX_LISTED_MODELS, NAMES, QueryTool, a
 from mcp_django.bridge.tools.results import structured_result
 from mcp_django.conf import get_conf
 from mcp_django.protocol.json_schema.schema import Schema
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

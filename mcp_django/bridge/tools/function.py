@@ -34,8 +34,8 @@ from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import flat, without_null
 from mcp_django.protocol.names import ascii_name
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from django.db.models import Model

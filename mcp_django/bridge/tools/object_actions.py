@@ -25,7 +25,7 @@ from mcp_django.bridge.tools.proposed_action import ProposedAction
 from mcp_django.core.hooks import call_hook
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.json_schema.schema import Schema
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -18,7 +18,7 @@ from mcp_django.bridge.tools.action_pages import AGAIN, FormShown
 from mcp_django.bridge.tools.action_rows import preview
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.confirmations import Confirmation

@@ -29,8 +29,8 @@ from mcp_django.exchange.chunks import ChunkStream, row_part
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.protocol.json_schema.schema import Schema
 from mcp_django.protocol.json_schema.schemas import open_object
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -11,7 +11,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.csv_cells import spreadsheet_safe
 from mcp_django.exceptions import FieldError, ToolError
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The formats of a table's text.
 FORMATS = ("json", "csv")

@@ -13,7 +13,7 @@ from mcp_django.bridge.resources.reading.returned import NO_OBJECT, ReturnedPage
 from mcp_django.bridge.tools.results import structured_result, table_result, text_block
 from mcp_django.exceptions import ToolError
 from mcp_django.protocol.json_schema.schemas import under_result
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _TEXTS: JSON = {"type": "array", "items": {"type": "string"}}
 _PAGE: JSON = {

@@ -28,7 +28,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override

@@ -32,7 +32,7 @@ from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.json_schema.plain import is_plain
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import content_block
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -31,7 +31,7 @@ from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.hooks import call_hook, hook_of
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation

@@ -15,7 +15,7 @@ from mcp_django.bridge.uploads.files import how_to_upload
 from mcp_django.bridge.writes import access, pages, proposals, values
 from mcp_django.bridge.writes.opening import open_form
 from mcp_django.protocol.names import title_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 
 from mcp_django.bridge.writes import states
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights

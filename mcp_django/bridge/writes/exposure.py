@@ -14,7 +14,7 @@ from mcp_django.bridge.declared.options import OPERATIONS
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.fields import WritableForm, link_of
 from mcp_django.core.hooks import hook_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation

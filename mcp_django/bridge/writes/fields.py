@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.declared.options import Operation
     from mcp_django.bridge.resources.policy.policy import ModelRights
     from mcp_django.bridge.writes.pages import FormPage, Inline
-    from mcp_django.types import AnyField
+    from mcp_django.core.types import AnyField
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.bridge.writes.fields import WritableField, WritableForm, WritableInline
     from mcp_django.bridge.writes.pages import FormPage, Inline
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

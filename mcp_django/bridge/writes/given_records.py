@@ -22,7 +22,7 @@ from mcp_django.bridge.writes.opening import GivenRow, open_form
 from mcp_django.conf import get_conf
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import FieldError, ToolError, field_error
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.db import models

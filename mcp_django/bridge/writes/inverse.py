@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.writes.fields import WritableForm
     from mcp_django.bridge.writes.kept_rows import Merged, Pair
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 #: Stands for the value of a link to a row that is not seen: it equals nothing.
 _HIDDEN = object()

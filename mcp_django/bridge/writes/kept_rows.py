@@ -18,7 +18,7 @@ from mcp_django.bridge.changes.shown_values import shown
 from mcp_django.bridge.writes.diffs import is_set_by_itself
 from mcp_django.bridge.writes.states import is_same_json, values_of
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights

@@ -13,7 +13,7 @@ from mcp_django.bridge.writes import access, filling, form_errors, pages, states
 from mcp_django.bridge.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.bridge.writes.form_errors import refusals
 from mcp_django.exceptions import ToolError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights

@@ -35,7 +35,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues

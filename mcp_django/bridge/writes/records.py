@@ -30,7 +30,7 @@ from mcp_django.bridge.writes.twin import ViewRun
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.models import Change
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.access.throttling.throttles import NewValues

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 #: Who may lend another user's agent a scope may change tokens.
 _PERMISSION = "mcp_django.change_accesstoken"

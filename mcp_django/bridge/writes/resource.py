@@ -9,7 +9,7 @@ from mcp_django.bridge.changes import change_rows, outcomes
 from mcp_django.bridge.resources.function_templates import FunctionTemplate
 from mcp_django.bridge.tools import catalog
 from mcp_django.bridge.writes.tools import GetChange
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -28,7 +28,7 @@ from mcp_django.core.db.column_paths import has_key_in
 
 if TYPE_CHECKING:
     from mcp_django.bridge.writes.filling import Given
-    from mcp_django.types import AnyField
+    from mcp_django.core.types import AnyField
 
 
 class LostPrecision:

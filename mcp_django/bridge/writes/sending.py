@@ -21,7 +21,7 @@ from mcp_django.bridge.writes.single_pass import Filling
 from mcp_django.bridge.writes.twin import ViewRun, twin_of
 from mcp_django.core.compat.admin import key_for_url, key_in_url
 from mcp_django.exceptions import ToolError
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights

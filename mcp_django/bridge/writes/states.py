@@ -18,9 +18,10 @@ from mcp_django.bridge.resources.reading.selection import in_order
 from mcp_django.bridge.writes.values import CLEARED
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.core.db.stored_columns import stored_columns
+from mcp_django.core.types import AnyField
 from mcp_django.exchange.questions import digest
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON, AnyField
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.fields.columns import Column

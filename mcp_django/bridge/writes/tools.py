@@ -29,7 +29,7 @@ from mcp_django.bridge.writes.filling import NOT_SHOWN
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, READ, WRITE
 from mcp_django.protocol.json_schema.schemas import open_object
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Admit, Proposed

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp_django.bridge.changes.proposed import Kept
     from mcp_django.bridge.changes.summaries import Line
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 #: What a preview names of what is left alone, and of changes that are not undone.
 _NAMED = 10

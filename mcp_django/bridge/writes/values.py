@@ -34,7 +34,7 @@ from mcp_django.protocol.jsonrpc import encode
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import Rights
     from mcp_django.bridge.writes.fields import WritableField
-    from mcp_django.types import AnyField
+    from mcp_django.core.types import AnyField
 
 #: A file in a call. Larger ones are uploaded, or named by a link.
 MAX_FILE_BYTES = 16_384

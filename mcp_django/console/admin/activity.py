@@ -29,7 +29,6 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django.access.trail import acting
 from mcp_django.console.admin import activity_filters
 from mcp_django.console.admin.activity_cells import badge, explained, moment, span
-from mcp_django.console.admin.activity_csv import csv_response
 from mcp_django.console.admin.activity_pages import ActivityPages
 from mcp_django.console.admin.links import activity_link, object_link
 from mcp_django.models import AccessToken, Call, Prompt, Tool
@@ -209,6 +208,8 @@ class CallAdmin(ActivityPages):
             calls = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
             return HttpResponseRedirect(f"{self.page_url('changelist')}?{urlencode({'e': 1})}")
+        from mcp_django.console.admin.activity_csv import csv_response  # Few ask for it.
+
         return csv_response(request, calls)
 
     # The page of a call.
@@ -277,4 +278,4 @@ def _linked(call: Any, what: str) -> str | None:
 def _token_label(call: Call) -> str:
     if call.token_name or call.token_id is None:
         return call.token_name
-    return gettext("token %(id)d") % {"id": call.token_id}
+    return gettext("token %(id)s") % {"id": call.token_id}

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -54,9 +54,9 @@ def span(length: timedelta) -> str:
     """A time in its two greatest units: ``2 h 5 min``, ``3 min 20 s``, ``1.5 s``, ``12.5 ms``."""
     seconds = length.total_seconds()
     if seconds < 1:
-        return gettext("%(number).1f ms") % {"number": seconds * 1_000}
+        return gettext("%(number)s ms") % {"number": number_format(seconds * 1_000, 1)}
     if seconds < 60:
-        return gettext("%(number).1f s") % {"number": seconds}
+        return gettext("%(number)s s") % {"number": number_format(seconds, 1)}
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
 from mcp_django.bridge.tools.base import BaseTool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The choices of a yes-or-no argument. The first one sends nothing.
 _BOOLEANS: Sequence[tuple[str, Any]] = [("", "—"), ("true", _("true")), ("false", _("false"))]

@@ -61,7 +61,7 @@ class ChangeAdmin(FilteredAdmin):
         ("user_name", inbox.NamesFilter), ("client_name", inbox.NamesFilter),
     ]  # fmt: skip
     search_fields = ["^key", "user_name", "token_name", "reason"]
-    search_help_text = _("The beginning of the number of a change, a user, a token or a reason.")
+    search_help_text = _("The beginning of the number of a change; or a user, a token or a reason.")
     ordering = ["-created_at", "-pk"]
     actions = ["approve_several", "reject_several"]
     show_full_result_count = False
@@ -136,7 +136,7 @@ class ChangeAdmin(FilteredAdmin):
         if outcomes.waits(change):
             return f"{_waits_for(change)} · {time_left(change)}"
         if change.state == Change.State.WRITING and change_rows.lease_is_over(change):
-            return gettext("its end is not known")
+            return gettext("it is not known how it ended")
         return str(Change.State(change_rows.state_of(change)).label)
 
     @admin.display(description=_("user"), ordering="user_name")

@@ -24,10 +24,10 @@ from mcp_django.conf import get_conf
 from mcp_django.console.credentials import lendings
 from mcp_django.models import Lending, Session, Task
 from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.types import JSON
 from mcp_django.push.presence import ConnectedClient
 from mcp_django.push.roll_call import ask_everybody
 from mcp_django.push.sessions.session_rows import StoredSession
-from mcp_django.types import JSON
 
 #: How many stored sessions, and tasks, the page lists: the newest.
 _LISTED = 100

@@ -18,7 +18,7 @@ SHOWN = 50
 #: A longer time without a call is marked.
 GAP = timedelta(minutes=10)
 #: What a page may be narrowed by, to calls that share it with the one that it is about.
-NARROWED: Mapping[str, Any] = {"trace_id": _("trace"), "session": _("session")}
+NARROWED: Mapping[str, Any] = {"trace_id": _("Only this trace"), "session": _("Only this session")}
 
 
 @dataclass(frozen=True)

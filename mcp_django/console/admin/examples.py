@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from mcp_django.bridge.declared.secrets import is_secret_name
 from mcp_django.models import Tool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Where a session has the runs of its user, the newest first, and how much of them: a session may be a cookie.
 _KEPT, _MOST_RUNS, _MOST_CHARS = "mcp_django_tries", 20, 1_500

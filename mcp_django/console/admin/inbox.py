@@ -26,7 +26,7 @@ _OPEN = (Change.State.WAITING, Change.State.WRITING)
 class ShownFilter(admin.SimpleListFilter):
     """What waits for the person, where alike ones are one line, what their own agents proposed, and what is over."""
 
-    title = _("whose turn it is")
+    title = _("who decides next")
     parameter_name = SHOWS
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, Any]]:

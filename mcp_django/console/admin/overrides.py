@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -10,17 +10,26 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.bridge.tools.saved_queries import saved_query
 from mcp_django.console.admin.base import ButtonsAdmin
 from mcp_django.console.admin.links import activity_link, shows_activity
-from mcp_django.models import AdminOverride, Tool
+from mcp_django.models import AdminOverride, Prompt, Tool
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite
     from mcp_django.bridge.tools.base import BaseTool
+
+
+#: Model, and whether its rows are on now → what a page says of so many.
+_SWITCHED: Mapping[tuple[type[models.Model], bool], Any] = {
+    (Tool, True): ngettext_lazy("%d tool was switched on.", "%d tools were switched on."),
+    (Tool, False): ngettext_lazy("%d tool was switched off.", "%d tools were switched off."),
+    (Prompt, True): ngettext_lazy("%d prompt was switched on.", "%d prompts were switched on."),
+    (Prompt, False): ngettext_lazy("%d prompt was switched off.", "%d prompts were switched off."),
+}
 
 
 class OverrideAdmin(ButtonsAdmin):
@@ -76,13 +85,7 @@ class OverrideAdmin(ButtonsAdmin):
             row.save(update_fields=["enabled"])
             self.log_change(request, row, [{"changed": {"fields": ["enabled"]}}])
         count = len(changed)
-        text = (
-            ngettext("%(count)d %(what)s was switched on.", "%(count)d %(what)s were switched on.", count)
-            if enabled
-            else ngettext("%(count)d %(what)s was switched off.", "%(count)d %(what)s were switched off.", count)
-        )
-        what = self.opts.verbose_name if count == 1 else self.opts.verbose_name_plural
-        self.message_user(request, text % {"count": count, "what": what})
+        self.message_user(request, _SWITCHED[self.model, enabled] % count)
 
 
 def site_of(name: str) -> MCPSite | None:

@@ -34,7 +34,7 @@ from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.exchange.site import Site
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 T = TypeVar("T")
 

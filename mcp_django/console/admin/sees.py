@@ -32,7 +32,7 @@ from mcp_django.exchange.requests import from_view
 from mcp_django.exchange.scopes import READ, expand, known
 from mcp_django.models import AccessToken, Prompt, Tool
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Rows of a sample.
 _SAMPLE = 5

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from mcp_django.conf import get_conf
 from mcp_django.console.credentials.lifetimes import LifetimeForm, OnceForm, after, nearest_to
@@ -57,7 +58,7 @@ class ExpiryForm(LifetimeForm):
         yield from super()._lifetimes()
         yield _DATE, _("on a date")
         if get_conf().TOKEN_MAX_DAYS is None or self._first_lifetime() == _NEVER:
-            yield _NEVER, _("never")
+            yield _NEVER, pgettext_lazy("lifetime", "never")
 
     def clean_expires_at(self) -> datetime | None:
         moment: datetime | None = self.cleaned_data["expires_at"]

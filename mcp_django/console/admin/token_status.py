@@ -11,6 +11,7 @@ from django.utils.formats import localize
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext
 
 from mcp_django.models import AccessToken
 from mcp_django.models.tokens import SOON
@@ -49,9 +50,9 @@ def status_of(token: AccessToken) -> Status:
 
 
 def moment(value: datetime | None) -> Any:
-    """A moment in the time zone and the format of the viewer."""
+    """A moment of use in the time zone and the format of the viewer."""
     if value is None:
-        return _("never")
+        return pgettext("last used", "never")
     return localize(timezone.localtime(value) if timezone.is_aware(value) else value)
 
 

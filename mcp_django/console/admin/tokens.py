@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
@@ -96,7 +96,7 @@ class AccessTokenAdmin(PausableAdmin, LentAdmin, UserFieldAdmin, WordsAdmin, See
 
     @admin.display(description=_("ends"), ordering="expires_at")
     def ends(self, token: AccessToken) -> str:
-        return cell(token, moment(token.expires_at))
+        return cell(token, moment(token.expires_at) if token.expires_at else pgettext("lifetime", "never"))
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         shown = [*super().get_list_display(request)]

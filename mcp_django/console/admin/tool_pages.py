@@ -25,7 +25,7 @@ from mcp_django.console.admin.saving import MAX_VALUES, SaveForm, viewers_reques
 from mcp_django.console.pages.connecting import curl
 from mcp_django.core.compat.admin import key_in_url
 from mcp_django.models import Tool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The parameter of *Try it* that fills in the form: with the run of this number, or with an example.
 _FILL, _EXAMPLE = "fill", "example"

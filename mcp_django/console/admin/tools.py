@@ -32,7 +32,7 @@ from mcp_django.console.admin.tool_pages import TryAdmin, may_ask
 from mcp_django.console.review import inventory
 from mcp_django.console.review.consent_words import in_words
 from mcp_django.models import Call, Tool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The button that takes an administrator's description away.
 _DECLARED = "_declared"

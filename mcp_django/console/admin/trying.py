@@ -16,8 +16,8 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.requests import from_view
 from mcp_django.exchange.scopes import SCOPES
 from mcp_django.protocol.names import CONSOLE
+from mcp_django.protocol.types import JSON
 from mcp_django.server.completion import complete
-from mcp_django.types import JSON
 
 
 def may_try_as_others(user: Any) -> bool:

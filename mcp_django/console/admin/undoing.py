@@ -21,8 +21,8 @@ from mcp_django.protocol.names import printable
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+    from mcp_django.protocol.types import JSON
     from mcp_django.server.begun_changes import Begun
-    from mcp_django.types import JSON
 
 
 def can_be_undone(change: Change) -> bool:

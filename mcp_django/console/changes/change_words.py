@@ -26,6 +26,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.resources.policy.visible_rows import visible_keys
 from mcp_django.bridge.resources.uris import LEFT_OUT
 from mcp_django.console.changes import deciding
+from mcp_django.console.changes.effect_parts import done_to
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change
 from mcp_django.protocol.names import client_name, printable
@@ -91,7 +92,7 @@ class ChangeWords:
             told = lines if deciding.is_own(self._request, change) or not names_rows else ()
             values, more = [_in_words(line) for line in told if line.column], 0
         else:
-            title = f"{capfirst(change.get_operation_display())} {_counted(change.model, count)}"
+            title = done_to(change.operation, change.model, count)
             values, more = self._values(change, rows, names)
         if count == 1 and change.operation == "update" and which and (values or more):
             # The verb says nothing beside the values.
@@ -274,7 +275,9 @@ def _counted(label: str, count: int) -> str:
     meta = apps.get_model(label)._meta
     if count == 1:
         return printable(str(meta.verbose_name))
-    return printable(f"{number_format(count, force_grouping=True)} {meta.verbose_name_plural}")
+    number = number_format(count, force_grouping=True)
+    text = ngettext("%(count)s %(model)s", "%(count)s %(model)s", count)
+    return printable(text % {"count": number, "model": meta.verbose_name_plural})
 
 
 def _listed(names: Sequence[str], count: int) -> str:

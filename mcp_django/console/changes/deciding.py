@@ -30,7 +30,7 @@ from mcp_django.core.hooks import call_hook
 from mcp_django.exchange.requests import from_view
 from mcp_django.models import Change, Decision
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.server import waiting_changes

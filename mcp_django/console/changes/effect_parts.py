@@ -17,7 +17,7 @@ from mcp_django.bridge.changes.row_names import NOTHING
 from mcp_django.bridge.changes.summaries import Line, exact
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Rows that a page names, each with all its values.
 ROWS_OF_PAGE = 100
@@ -72,7 +72,7 @@ def parts_of(lines: Iterable[Line], page: int = 1) -> JSON:
 
 
 def _label(model: str) -> str:
-    return gettext("other records") if model == summaries.OTHERS else model
+    return ngettext("other record", "other records", 2) if model == summaries.OTHERS else model
 
 
 def _groups(rows: Iterable[_Row]) -> list[_Group]:
@@ -130,14 +130,22 @@ def _title(line: Line, count: int) -> str:
     """What is done to so many rows, in the words of a page."""
     if line.change == "run":
         return gettext("Run %(name)s") % {"name": exact(line.name)}
-    if line.change == "create":
+    return done_to(line.change, line.model, count, summaries.who(line) if count == 1 and line.key else "")
+
+
+def done_to(change: str, model: str, count: int, name: str = "") -> str:
+    """What is done to so many rows of a model; ``name``: to the one of that name."""
+    if name:
+        text = gettext("Delete %(model)s %(name)s") if change == "delete" else gettext("Change %(model)s %(name)s")
+    elif change == "create":
         text = ngettext("Create one %(model)s", "Create %(count)s %(model)s", count)
-    elif line.change == "delete":
+    elif change == "delete":
         text = ngettext("Delete %(model)s", "Delete %(count)s %(model)s", count)
     else:
         text = ngettext("Change %(model)s", "Change %(count)s %(model)s", count)
-    said = {"count": number_format(count, force_grouping=True), "model": summaries.noun(line.model, count)}
-    return text % said + (summaries.which(line) if count == 1 else "")
+    others = model == summaries.OTHERS
+    noun = ngettext("other record", "other records", count) if others else summaries.noun(model, count)
+    return text % {"count": number_format(count, force_grouping=True), "model": noun, "name": name}
 
 
 def _values(line: Line) -> JSON:
@@ -146,7 +154,7 @@ def _values(line: Line) -> JSON:
 
 # The answer to an agent.
 
-_DONE: Mapping[str, Any] = {"add": _("add"), "change": _("change"), "delete": _("delete")}
+_DONE: Mapping[str, Any] = {"add": _("add %(what)s"), "change": _("change %(what)s"), "delete": _("delete %(what)s")}
 
 
 def parts_of_answer(result: JSON) -> JSON:
@@ -154,7 +162,7 @@ def parts_of_answer(result: JSON) -> JSON:
     rows = sorted(result.get("rows", ()), key=lambda row: row["change"] != "delete")
     parts = [
         {
-            "title": " ".join(filter(None, [_done(row["change"]), row["inline"], row.get("pk"), row.get("name")])),
+            "title": _done(row["change"], " ".join(filter(None, [row["inline"], row.get("pk"), row.get("name")]))),
             "diff": row.get("diff", ()),
         }
         for row in rows
@@ -179,9 +187,9 @@ def parts_of_answer(result: JSON) -> JSON:
     }
 
 
-def _done(change: str) -> str:
+def _done(change: str, row: str) -> str:
     """What was done to a row of an inline."""
-    return str(_DONE.get(change, change))
+    return (str(_DONE.get(change, f"{change} %(what)s")) % {"what": row}).strip()
 
 
 def _text(value: Any) -> str:

@@ -22,8 +22,12 @@ def in_words(scopes: Iterable[str], until: datetime, agreed_by: str = "") -> str
     """Such as "write until 15:00 · agreed by bob"."""
     local = timezone.localtime(until) if timezone.is_aware(until) else until
     is_today = local.date() == timezone.localdate() if settings.USE_TZ else local.date() == timezone.now().date()
-    end = date_format(local, "TIME_FORMAT" if is_today else "SHORT_DATETIME_FORMAT")
-    said = _("%(scopes)s until %(end)s") % {"scopes": ", ".join(scopes), "end": end}
+    named = ", ".join(scopes)
+    if is_today:
+        said = _("%(scopes)s until %(time)s") % {"scopes": named, "time": date_format(local, "TIME_FORMAT")}
+    else:
+        moment = date_format(local, "SHORT_DATETIME_FORMAT")
+        said = _("%(scopes)s until %(moment)s") % {"scopes": named, "moment": moment}
     by = _("agreed by %(who)s") % {"who": printable(agreed_by)}
     return f"{said} · {by}" if agreed_by else said
 

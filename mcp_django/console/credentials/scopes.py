@@ -50,8 +50,6 @@ _WRITES: Mapping[Operation, Any] = {
 }
 
 
-_CALLS = "Call %d operation of the API that reads", "Call %d operations of the API that read"
-_CHANGES = "Call %d operation of the API that changes data", "Call %d operations of the API that change data"
 _VERBS: Mapping[Operation, Any] = {"create": _lazy("create"), "update": _lazy("change"), "delete": _lazy("delete")}
 
 
@@ -98,18 +96,28 @@ class Opened:
         uses, reads, sets = len(self.tools) - runs, len(self.reads), [set(models) for models in self.writes.values()]
         calls, changes = len(self.calls), len(self.changes)
         found = [
-            (calls, ngettext(*_CALLS, calls)),
+            (
+                calls,
+                ngettext("Call %d operation of the API that reads", "Call %d operations of the API that read", calls),
+            ),
             (reads, ngettext("Read %d model", "Read %d models", reads)),
             (uses, ngettext("Use %d tool that reads", "Use %d tools that read", uses)),
             (len(self.others), ngettext("Use %d resource or prompt", "Use %d resources and prompts", len(self.others))),
             (runs, ngettext("Run %d action", "Run %d actions", runs)),
         ]
         if all(one == sets[0] for one in sets):
-            text = "Create, change and delete records of %d model", "Create, change and delete records of %d models"
-            found.append((len(sets[0]), ngettext(*text, len(sets[0]))))
+            text = ngettext(
+                "Create, change and delete records of %d model",
+                "Create, change and delete records of %d models",
+                len(sets[0]),
+            )
+            found.append((len(sets[0]), text))
         else:
             found += [(len(models), _WRITES[one] % len(models)) for one, models in self.writes.items()]
-        found.append((changes, ngettext(*_CHANGES, changes)))
+        text = ngettext(
+            "Call %d operation of the API that changes data", "Call %d operations of the API that change data", changes
+        )
+        found.append((changes, text))
         return [text % number if "%" in text else text for number, text in found if number]
 
     def titles(self) -> list[str]:
@@ -234,11 +242,11 @@ def _label(site: MCPSite, name: str, opened: Opened) -> str:
     if not words:
         return _("Nothing that you may do at present (%(name)s)") % {"name": name}
     if name in groups():
-        return f"{capfirst(name)}: {words}"
+        return _("%(label)s: %(text)s") % {"label": capfirst(name), "text": words}
     tool = site.tools.get(name.removeprefix("tool:")) if name.startswith("tool:") else None
     if tool is not None and tool.name not in opened.tools:
-        return f"{tool.get_title()}: {words}"
-    return f"{words}: {titles[0]}" if len(titles) == 1 else words
+        return _("%(label)s: %(text)s") % {"label": tool.get_title(), "text": words}
+    return _("%(label)s: %(text)s") % {"label": words, "text": titles[0]} if len(titles) == 1 else words
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.core.secret import Secret
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: In the place of a token that is not to be shown: a shell's variable, and a text in a file.
 TOKEN_VARIABLE, TOKEN_IN_FILES = "MCP_TOKEN", "YOUR_TOKEN"

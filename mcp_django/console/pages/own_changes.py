@@ -19,7 +19,7 @@ from mcp_django.console.changes.effect_parts import page_in
 from mcp_django.console.changes.waiting import own_waiting
 from mcp_django.models import Change
 from mcp_django.protocol.names import printable
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.console.changes.deciding import Choice

@@ -33,7 +33,7 @@ from mcp_django.bridge.tools.base import BaseTool
 from mcp_django.bridge.tools.object_actions import ObjectActionTool
 from mcp_django.core.compat.admin import names_in_fieldsets
 from mcp_django.core.hooks import call_hook, hook_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcp_django.access.overrides import Restrictions
     from mcp_django.bridge.sites import MCPSite
-    from mcp_django.types import JSON
+    from mcp_django.protocol.types import JSON
 
 
 #: What agents may do with rows, in the words of the code, which people read in the trail and in consent.
@@ -94,8 +94,10 @@ class ExposedModel:
             return ""
         if not self._rights.has_rows:
             size = self._rights.smallest_group
-            return ngettext("groups of %(count)d alone", "groups of %(count)d alone", size) % {"count": size}
-        return row_hook(self.model_mcp) or ""
+            text = ngettext("only in groups of at least %(count)d", "only in groups of at least %(count)d", size)
+            return text % {"count": size}
+        hook = row_hook(self.model_mcp)
+        return gettext("those of %(hook)s") % {"hook": hook} if hook else ""
 
     @property
     def fields(self) -> Iterator[ShownField]:
@@ -107,7 +109,7 @@ class ExposedModel:
             yield ShownField(name, kind, name in self.off, can_switch=name != key)
         for name, word, why in () if self._rights is None else inventory.hidden_fields(self._rights):
             remedy = inventory.REMEDIES.get(word, "")
-            yield ShownField(name, hidden=f"{why}; {remedy}" if remedy else why, can_switch=False)
+            yield ShownField(name, hidden=inventory.with_remedy(why, remedy), can_switch=False)
 
     @property
     def gone(self) -> Sequence[str]:

@@ -54,7 +54,7 @@ from mcp_django.exchange.requests import MCPRequest, looking
 from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, expand, of_model, parse
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 logger = logging.getLogger("mcp_django")
 
@@ -348,7 +348,14 @@ def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
 
 def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
     """The reasons of what is hidden, with their cures. That something is not shown here is no reason."""
-    return {name: (word, f"{why}; {REMEDIES[word]}") for name, word, why in hidden_fields(rights) if word in REMEDIES}
+    return {
+        name: (word, with_remedy(why, REMEDIES[word])) for name, word, why in hidden_fields(rights) if word in REMEDIES
+    }
+
+
+def with_remedy(why: Any, remedy: Any) -> str:
+    """Why something is hidden, with its cure where there is one."""
+    return gettext("%(why)s; %(remedy)s") % {"why": why, "remedy": remedy} if remedy else str(why)
 
 
 def _why_not_shown(rights: ModelRights) -> tuple[str, str]:
@@ -451,13 +458,18 @@ def unexposed(site: MCPSite) -> JSON:
             is_fixed = is_ours(model) or model._meta.swapped
             found[label] = why if is_fixed else gettext("%(why)s; register a ModelMCP for it to show it") % {"why": why}
     if site.api_resources:
-        found |= {f"{name} of the API": str(why) for name, why in site.api.left_out.items() if why}
+        named = gettext("%(name)s of the API")
+        found |= {named % {"name": name}: str(why) for name, why in site.api.left_out.items() if why}
     for model, admin_sites in site.undecided_models.items():
         names = get_text_list([one.name for one in admin_sites], gettext("and"))
         if site.admin_sites:
             text = gettext("it is in the AdminSites %(names)s; name one in MCP['ADMIN_SITE']")
         else:
-            text = gettext("nobody serves the AdminSite %(names)s; name one in MCP['ADMIN_SITE']")
+            text = ngettext(
+                "no URL serves the AdminSite %(names)s; name one in MCP['ADMIN_SITE']",
+                "no URL serves the AdminSites %(names)s; name one in MCP['ADMIN_SITE']",
+                len(admin_sites),
+            )
         found.setdefault(model._meta.label_lower, text % {"names": names})
     return found
 

@@ -354,7 +354,7 @@ class _Asker:
             # Which one is not said: the viewer may not be allowed to read it either.
             return _("The user may not read its model, or one of its fields.")
         if isinstance(tool, OperationTool):
-            return format_lazy(_("There is no model of which the user may {what} rows."), what=tool.operation)
+            return _NO_MODEL[tool.operation]
         if not isinstance(tool, ActingTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = Reasons(tool.name, "model", self._model(tool.model_mcp.label)).no
@@ -362,7 +362,7 @@ class _Asker:
             return format_lazy(_("The model {model} is not visible. {why}"), model=tool.model_mcp.label, why=no.why)
         names = _either(list(tool.permissions))
         return format_lazy(
-            _("The admin does not offer the action to the user: it needs the permission to {names} {model}."),
+            _("The admin does not offer the action to the user: it needs the permission {names} on {model}."),
             names=names, model=tool.model_mcp.label,
         )  # fmt: skip
 
@@ -453,6 +453,12 @@ def _why_overridden(step: str, name: str) -> Text:
     return format_lazy(_("{name} is limited to groups, and the user is in none of them."), name=name)
 
 
+#: Operation of a tool that writes → why it is not there.
+_NO_MODEL: Mapping[str, Text] = {
+    "create": _("There is no model of which the user may create rows."),
+    "update": _("There is no model of which the user may change rows."),
+    "delete": _("There is no model of which the user may delete rows."),
+}
 _READ_ONLY = No("read_only", _('MCP["READ_ONLY"] is True, so agents have no tool that may change data.'))
 
 
@@ -500,7 +506,7 @@ def _field(rights: ModelRights, name: str) -> No | None:
         declared_by = type(rights.model_mcp.declared_by).__name__
         return No("field", format_lazy(_("It is not among the fields that {name} shows."), name=declared_by))
     remedy = inventory.REMEDIES.get(word)
-    return No("field", format_lazy("{}; {}", why, remedy) if remedy else why)
+    return No("field", inventory.with_remedy(why, remedy))
 
 
 def _has(user: Any, permission: str) -> bool:

@@ -18,7 +18,7 @@ from mcp_django.console.review import reasons
 from mcp_django.console.review.checklist import Kind, Reasons
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Arguments of tools that name rows of their model.
 _KEYS = ("id", "ids")

@@ -23,7 +23,7 @@ from mcp_django.bridge.resources.reading.values import fetch_values
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.console.review import inventory, secret_texts
 from mcp_django.exchange.scopes import SCOPES
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Rows of each model, the newest of its keys, and characters of each text.
 ROWS = 200

@@ -29,8 +29,8 @@ from mcp_django.console.review import model_switches
 from mcp_django.console.review.model_switches import Switches
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import nearest, unknown_name
-from mcp_django.types import JSON
 
 #: What a file may say of a site, and of a tool, in the order in which it is written.
 SECTIONS = ("tools", *model_switches.SECTIONS)

@@ -25,15 +25,28 @@ class Unmet:
     found: int
 
     def __str__(self) -> str:
-        takes = ngettext("takes %(count)d person", "takes %(count)d people", self.count) % {"count": self.count}
         named = self.by if isinstance(self.by, str) else ""
         if named.startswith(GROUP):
-            who = gettext("of the group %(group)s") % {"group": named.removeprefix(GROUP)}
+            takes = ngettext(
+                "takes %(count)d person of active staff who may approve changes of the group %(named)s",
+                "takes %(count)d people of active staff who may approve changes of the group %(named)s",
+                self.count,
+            )
+        elif named:
+            takes = ngettext(
+                "takes %(count)d person of active staff who may approve changes with the permission %(named)s",
+                "takes %(count)d people of active staff who may approve changes with the permission %(named)s",
+                self.count,
+            )
         else:
-            who = gettext("with the permission %(permission)s") % {"permission": named} if named else ""
+            takes = ngettext(
+                "takes %(count)d person of active staff who may approve changes",
+                "takes %(count)d people of active staff who may approve changes",
+                self.count,
+            )
+        takes = takes % {"count": self.count, "named": named.removeprefix(GROUP)}
         there = ngettext("%(found)d is there", "%(found)d are there", self.found) % {"found": self.found}
-        parts = [takes, gettext("of active staff who may approve changes"), who]
-        return f"{self.where}: {' '.join(filter(None, parts))}; {there}"
+        return gettext("%(where)s: %(takes)s; %(there)s") % {"where": self.where, "takes": takes, "there": there}
 
 
 def unmet(site: MCPSite) -> list[Unmet]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 #: Suffixes of the index classes that are sorted. Hash, GIN, GiST and BRIN indexes cannot be read in an order.
 _SORTED = frozenset({"idx", "btree"})

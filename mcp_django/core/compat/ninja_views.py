@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 def is_ninja_api(value: Any) -> bool:

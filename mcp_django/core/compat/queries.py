@@ -19,7 +19,7 @@ from django.db.models.sql.constants import LOUTER
 from django.db.models.sql.datastructures import BaseTable
 
 from mcp_django.core.compat.translated_fields import as_named
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     _Base = models.QuerySet[Any, Any]

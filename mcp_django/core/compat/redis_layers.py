@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 
 def group_channel(prefix: str, group: str) -> str:

@@ -20,7 +20,7 @@ from django.db import models
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce, NullIf
 
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 
 @cache

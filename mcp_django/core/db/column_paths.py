@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from mcp_django.core.compat.translated_fields import as_named
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 
 def column_path(field: AnyField) -> str:

@@ -27,7 +27,7 @@ from django.utils.module_loading import import_string
 from mcp_django.conf import get_conf
 from mcp_django.core.compat import redis_layers
 from mcp_django.core.events.redis import RedisReceiver
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

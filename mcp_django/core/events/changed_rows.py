@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The number of changed rows of a model in one transaction beyond which the change is that of the whole model.
 MAX_CHANGED_KEYS = 1_000

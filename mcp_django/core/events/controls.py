@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from mcp_django.core.macs import macs
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Above this number of users in one transaction, the control says that everybody's rights have changed.
 _MAX_USERS = 100

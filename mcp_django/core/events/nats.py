@@ -18,7 +18,7 @@ from mcp_django.core.compat import nats_client
 from mcp_django.core.events import payloads
 from mcp_django.core.events.bus import CHANNEL, BaseBus
 from mcp_django.core.events.nats_sender import NATSSender, read_urls
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: A connection that is quiet for this time is pinged, and given up when it is quiet for the same time again.
 _QUIET_SECONDS = 15

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mcp_django.core.events.controls import ControlSet
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The largest size of our payloads. They are ASCII, so that their bytes are the same in every encoding of a database.
 MAX_BYTES = 7_900

@@ -27,7 +27,7 @@ from mcp_django.core.events.bus import CHANNEL, BaseBus, get_bus
 from mcp_django.core.events.changed_rows import Changes
 from mcp_django.core.events.controls import ControlSet
 from mcp_django.core.events.transaction import unpublished
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

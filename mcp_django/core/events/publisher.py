@@ -20,7 +20,7 @@ from mcp_django.core.events import native_threads
 from mcp_django.core.events.bus import get_bus
 from mcp_django.core.events.controls import UNNUMBERED
 from mcp_django.core.events.queue import EventQueue, MergedEvent
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.core.events.changed_rows import Changes

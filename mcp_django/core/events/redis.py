@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from mcp_django.core.compat.redis_layers import make_pool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: A connection that is quiet for this time is pinged, and given up when it is quiet for the same time again.
 _QUIET_SECONDS = 15.0

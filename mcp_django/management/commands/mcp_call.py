@@ -29,8 +29,8 @@ from mcp_django.exchange.requests import from_settings
 from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes
 from mcp_django.management.values import arguments_of
 from mcp_django.protocol.names import printable
+from mcp_django.protocol.types import JSON
 from mcp_django.server import uploads
-from mcp_django.types import JSON
 
 
 class Command(DatabaseCommand):

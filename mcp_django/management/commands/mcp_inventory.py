@@ -26,7 +26,7 @@ from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
 from mcp_django.management.progress import show_progress
 from mcp_django.models import Tool
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _WIDTH = 110
 

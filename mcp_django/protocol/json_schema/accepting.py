@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Keywords that refuse no value.
 _REMARKS = frozenset({"title", "description", "default"})

@@ -17,7 +17,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from mcp_django.protocol.json_schema.schemas import DIALECT
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _MAX_BYTES = 64_000
 _MAX_DEPTH = 64

@@ -14,8 +14,8 @@ from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
 from mcp_django.protocol.errors import ParseError
 from mcp_django.protocol.json_schema.accepting import accepter_of
 from mcp_django.protocol.jsonrpc import decode
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

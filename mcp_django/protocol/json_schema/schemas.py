@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 from referencing import Registry
 
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The most references that are followed, and the most items of lists that are validated, for one value.
 _MAX_FOLLOWED = 20_000

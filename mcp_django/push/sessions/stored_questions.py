@@ -18,7 +18,7 @@ from mcp_django.core.events.transaction import note_control
 from mcp_django.models import OpenQuestion
 from mcp_django.protocol.errors import SessionNotFound
 from mcp_django.protocol.jsonrpc import RequestId, encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _PREFIX = "mcp_django-"
 

@@ -14,6 +14,7 @@ from mcp_django.access.authentication import caller_of
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import get_workers
+from mcp_django.core.types import Application, Receive, Scope, Send
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
@@ -36,7 +37,6 @@ from mcp_django.transports.http.messages import (
 )
 from mcp_django.transports.http.routes import VISITING, Route, is_visit
 from mcp_django.transports.pacing import hold_refusal
-from mcp_django.types import Application, Receive, Scope, Send
 
 #: How long an answer may take before the client is watched, in case it leaves.
 _WATCH_AFTER_SECONDS = 0.05

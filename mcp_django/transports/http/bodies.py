@@ -17,6 +17,7 @@ from mcp_django.access.authentication import OUR_CLASSES, authenticate, queue_ke
 from mcp_django.bridge.sites import MCPSite
 from mcp_django.conf import get_conf
 from mcp_django.core.running.workers import ADDRESS, ADDRESSES_PART, Tally
+from mcp_django.core.types import Receive
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, Era
@@ -24,7 +25,6 @@ from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.incoming import ClientLeft
 from mcp_django.transports.http.messages import HTTPRequest, HTTPResponse
-from mcp_django.types import Receive
 
 #: Bodies up to this are read before their caller is known.
 SMALL_BODY_BYTES = 16_384

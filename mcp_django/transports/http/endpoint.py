@@ -22,6 +22,7 @@ from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
+from mcp_django.protocol.types import JSON
 from mcp_django.push.sessions.session_rows import StoredSession
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import QUICK_METHODS
@@ -34,7 +35,6 @@ from mcp_django.transports.http.messages import STREAM_HEADERS, HTTPError, HTTPR
 from mcp_django.transports.http.streaming import StreamingCall
 from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.transports.in_flight import InFlight, Opening
-from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

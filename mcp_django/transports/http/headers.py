@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from mcp_django.protocol.errors import HeaderMismatch
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"

@@ -11,10 +11,10 @@ from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
+from mcp_django.core.types import Receive, Scope, Send
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.transports.http.formats import JSON_TYPE
 from mcp_django.transports.http.messages import ANSWER_HEADERS
-from mcp_django.types import Receive, Scope, Send
 
 _METHODS = ("GET", "HEAD")
 _OK = "ok"

@@ -15,7 +15,7 @@ from mcp_django.core.compat.handlers import is_asgi_request
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from mcp_django.types import Message, Receive
+    from mcp_django.core.types import Message, Receive
 
 #: Bytes that are read at a time.
 _CHUNK = 262_144

@@ -26,6 +26,7 @@ from mcp_django.protocol.errors import (
     RequestTimedOut,
     Unauthenticated,
 )
+from mcp_django.protocol.types import JSON
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.asgi_servers.shutdown import close_hub_at_shutdown
@@ -35,7 +36,6 @@ from mcp_django.transports.http.messages import HTTPResponse
 from mcp_django.transports.http.polling import PolledEvents
 from mcp_django.transports.http.streams import CallEventStream
 from mcp_django.transports.message_buffer import no_reader
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.sites import MCPSite

@@ -13,6 +13,7 @@ from mcp_django.access import challenges, https
 from mcp_django.bridge.sites import MCPSite, site
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.servers import end_handshake
+from mcp_django.core.types import Message, Receive, Scope, Send
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import without_credentials
 from mcp_django.protocol import jsonrpc
@@ -21,7 +22,6 @@ from mcp_django.transports.lasting.frames import FrameWire
 from mcp_django.transports.lasting.lasting import Ended, Ending, LastingConnection
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.websocket import handshake
-from mcp_django.types import Message, Receive, Scope, Send
 
 #: RFC 6455 §7.4.1 and the registry of its codes.
 _CODES = {

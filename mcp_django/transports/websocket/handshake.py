@@ -8,15 +8,16 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.core.secret import Secret
+from mcp_django.core.types import Scope
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
+from mcp_django.protocol.types import JSON
 from mcp_django.transports.http.formats import JSON_TYPE
 from mcp_django.transports.http.messages import ANSWER_HEADERS, headers_of
 from mcp_django.transports.lasting.admission import bad_request
-from mcp_django.types import JSON, Scope
 
 SUBPROTOCOL = "mcp"
 

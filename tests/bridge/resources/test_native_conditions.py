@@ -17,7 +17,7 @@ from demo_project.flights.models import Disruption, Flight
 from mcp_django.bridge.resources.aggregates import aggregates
 from mcp_django.bridge.resources.aggregates.aggregates import AggregateQuery, aggregate
 from mcp_django.bridge.resources.reading import rows
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 from tests.shop.models import Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights

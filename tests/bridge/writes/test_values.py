@@ -27,7 +27,7 @@ from mcp_django.bridge.resources.policy.policy import Rights
 from mcp_django.bridge.sites import site
 from mcp_django.bridge.writes.proposals import Proposal, propose
 from mcp_django.bridge.writes.twin import ViewRun
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 from tests.shop.models import Document, Person, Product
 from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights

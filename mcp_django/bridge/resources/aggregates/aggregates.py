@@ -40,8 +40,8 @@ from mcp_django.bridge.resources.reading.values import fetch_values, within_byte
 from mcp_django.conf import get_conf
 from mcp_django.core.compat.translated_fields import language
 from mcp_django.core.db.bounds import fetch, read
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

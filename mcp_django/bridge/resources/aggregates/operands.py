@@ -21,7 +21,7 @@ from mcp_django.bridge.resources.fields.field_kinds import partners
 from mcp_django.bridge.resources.fields.kinds import DATE, DATETIME, DECIMAL, DURATION, INTEGER, NUMBER, Kind
 from mcp_django.bridge.resources.fields.parsing import column_of
 from mcp_django.bridge.resources.policy.policy import ModelRights
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 NUMBERS = frozenset({INTEGER, NUMBER, DECIMAL})
 

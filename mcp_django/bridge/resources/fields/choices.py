@@ -7,8 +7,8 @@ from typing import Any
 
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.fields.kinds import Kind
+from mcp_django.core.types import AnyField
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import AnyField
 
 
 def choices_of(column: Column) -> dict[str, str]:

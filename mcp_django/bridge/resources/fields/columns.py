@@ -21,7 +21,7 @@ from mcp_django.bridge.resources.fields.kinds import DATA, INTEGER, RELATED_TABL
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse
 from mcp_django.core.compat.translated_fields import Localized
 from mcp_django.core.db.column_paths import column_path, is_in
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.generic import ContentTypes

@@ -30,7 +30,7 @@ from mcp_django.bridge.resources.fields.kinds import Kind
 from mcp_django.bridge.resources.fields.parsing import column_of, refuse, steps_to_column
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.core.compat.queries import prepare_lookup
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 #: Classes of packages that have a part in their values, with the kind of these. None: the kind of their Django class,
 #: since what they override changes no value.

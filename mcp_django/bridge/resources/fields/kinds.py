@@ -39,7 +39,7 @@ from mcp_django.bridge.resources.fields.parsing import (
     read_year,
     refuse,
 )
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 #: Integers beyond this lose digits in JavaScript clients, so they are written as strings.
 MAX_SAFE_INTEGER = 2**53 - 1

@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from mcp_django.bridge.resources.fields.days import Days
 from mcp_django.core.compat.connections import integer_range
+from mcp_django.core.types import AnyField
 from mcp_django.protocol.errors import ParseError
 from mcp_django.protocol.jsonrpc import decode
-from mcp_django.types import AnyField
 
 T = TypeVar("T", datetime.date, datetime.time, datetime.datetime)
 

@@ -14,7 +14,7 @@ from django.db import models
 from mcp_django.bridge.resources.fields import field_kinds, kinds
 from mcp_django.bridge.resources.fields.kinds import Kind, list_of
 from mcp_django.bridge.resources.fields.parsing import MAX_LIST_VALUES, ValueReader, as_list, check_length, read_part
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 #: The brackets of a range, which say whether its ends belong to it.
 _BOUNDS = ("[)", "[]", "()", "(]")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_django.bridge.resources.policy.policy import ModelRights
 from mcp_django.exchange.usage import Usage
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Characters that are kept of a text, and values that are kept of a filter or a list.
 _MAX_TEXT, _MAX_VALUES = 100, 20

@@ -24,7 +24,7 @@ from mcp_django.bridge.resources.fields.kinds import CONTENT_TYPE, INTEGER, TEXT
 from mcp_django.bridge.resources.policy import visible_rows, ways
 from mcp_django.core.compat.connections import has_uuid_type
 from mcp_django.core.db.column_paths import column_path, is_in
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.policy.policy import ModelRights, Rights

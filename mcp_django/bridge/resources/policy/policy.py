@@ -30,9 +30,9 @@ from mcp_django.core.compat import queries
 from mcp_django.core.compat.translated_fields import language, localized
 from mcp_django.core.db.column_paths import rows_of_keys
 from mcp_django.core.hooks import call_hook
+from mcp_django.core.types import AnyField
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Superuser
-from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override, Restrictions

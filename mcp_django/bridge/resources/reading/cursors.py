@@ -39,7 +39,7 @@ from mcp_django.bridge.resources.reading.values import fetch_values
 from mcp_django.core.compat.connections import sorts_nulls_last
 from mcp_django.core.compat.queries import PreparedQuery
 from mcp_django.core.db.bounds import fetch
-from mcp_django.types import AnyField
+from mcp_django.core.types import AnyField
 
 #: A cursor may stand in a URI, and the URI in a header.
 MAX_CURSOR_CHARS = 2_000

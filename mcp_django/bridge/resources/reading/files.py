@@ -20,7 +20,7 @@ from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import InternalError, LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.bridge.resources.uris import Target

@@ -36,8 +36,8 @@ from mcp_django.bridge.resources.reading.list_filters import PREFIX, list_filter
 from mcp_django.bridge.resources.reading.near_values import Sought
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 #: How a number of related rows may be compared.
 COMPARISONS: Mapping[str, Any] = {

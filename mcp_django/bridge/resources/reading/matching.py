@@ -12,7 +12,7 @@ from mcp_django.bridge.resources.reading.filters import filter_condition
 from mcp_django.bridge.resources.reading.known_values import verified
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.column_paths import column_path
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Rows whose permission is checked between two queries.
 _AT_ONCE = 500

@@ -36,7 +36,7 @@ from mcp_django.core.compat.translated_fields import language
 from mcp_django.core.db.bounds import bounded, fetch
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: Rows of a page where the agent names no limit: they fit into a model's attention.
 DEFAULT_ROWS = 20

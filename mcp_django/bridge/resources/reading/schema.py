@@ -20,7 +20,7 @@ from mcp_django.bridge.resources.reading.selection import record_outputs
 from mcp_django.core.hooks import call_hook
 from mcp_django.protocol.json_schema.schemas import DIALECT
 from mcp_django.protocol.names import title_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: More choices than these are not listed: nobody reads all time zones each time that a model is described.
 _MAX_CHOICES = 100

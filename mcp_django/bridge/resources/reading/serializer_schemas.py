@@ -19,7 +19,7 @@ from mcp_django.bridge.resources.reading.sources import Lead
 from mcp_django.protocol.json_schema.declared import subschemas
 from mcp_django.protocol.json_schema.schemas import DIALECT, flat
 from mcp_django.protocol.names import title_of
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 _TEXT: JSON = {"type": "string"}
 _LINK: JSON = {"type": "string", "format": "uri"}

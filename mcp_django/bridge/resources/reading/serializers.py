@@ -42,8 +42,8 @@ from mcp_django.core.compat.queries import gives_instances, has_default_order, i
 from mcp_django.core.db.bounds import fetch
 from mcp_django.core.db.column_paths import has_key_in
 from mcp_django.exceptions import field_error
+from mcp_django.protocol.types import JSON
 from mcp_django.protocol.unknown_names import unknown_name
-from mcp_django.types import JSON
 
 _KINDS: Mapping[type, kinds.Kind] = {
     int: kinds.INTEGER,

@@ -21,7 +21,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.db.bounds import bounded
 from mcp_django.exceptions import field_error
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The kinds of column that a query can be split by, the best one first.
 _KINDS = (DATETIME, DATE, INTEGER, NUMBER, DECIMAL)

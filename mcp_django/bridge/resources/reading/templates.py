@@ -13,7 +13,7 @@ from mcp_django.bridge.resources import uris
 from mcp_django.bridge.resources.fields.columns import Column
 from mcp_django.bridge.resources.policy import ways
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 #: The type of records and of pages of rows.
 MIME_TYPE = "application/json"

@@ -23,7 +23,7 @@ from mcp_django.conf import get_conf
 from mcp_django.core.compat.connections import always_marking
 from mcp_django.core.db.bounds import fetch
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.types import JSON
+from mcp_django.protocol.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 else:
     AnyField = models.Field
 
-#: A JSON object.
-JSON = dict[str, Any]
-
 # The names of the ASGI specification.
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
