@@ -25,9 +25,11 @@ RUN = {
     ("docs/aggregates.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/api.md", "sh python json"): "tests/end_to_end/test_api_page.py",
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
+    ("docs/clients/goose.md", "yaml"): "tests/documentation/test_clients.py",
     ("docs/cookbook.md", "python json"): "tests/end_to_end/test_cookbook.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",
-    ("docs/deployment.md", "nginx"): "tests/end_to_end/test_nginx.py",
+    ("docs/containers.md", "dockerfile yaml python"): "tests/end_to_end/test_containers.py",
+    ("docs/proxies.md", "nginx caddyfile apache"): "tests/end_to_end/test_proxies.py",
     ("docs/queries.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/tutorial.md", "sh python json"): "tests/end_to_end/test_tutorial.py",
     ("docs/writes.md", "json"): "tests/bridge/writes/test_page.py",
@@ -35,7 +37,7 @@ RUN = {
 #: Files of a project that tests write as they stand on the pages: tests/end_to_end/example_shop.py.
 _SHOP = re.compile(r"# (?:more for )?shop/")
 _SETTINGS = "# project/settings.py\n"
-_LANGUAGES = "python|sh|json|js|nginx|ini|http|console"
+_LANGUAGES = "python|sh|json|js|nginx|caddyfile|apache|dockerfile|yaml|ini|http|console"
 _EXAMPLE = re.compile(rf"(?:<!-- not run: (.+?) -->\n)?^```({_LANGUAGES})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
@@ -78,7 +80,8 @@ def commands(text: str) -> Iterator[list[str]]:
     """The arguments of ``manage.py`` and of pip, which tests below read as these programs do."""
     for line in lines(text):
         words = shlex.split(line, comments=True) if line.startswith("python ") else []
-        if words[:2] == ["python", "manage.py"] or words[:4] == ["python", "-m", "pip", "install"]:
+        is_pip = words[:3] == ["python", "-m", "pip"] and words[3] in ("install", "uninstall")
+        if words[:2] == ["python", "manage.py"] or is_pip:
             yield words
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import signal
 from argparse import ArgumentParser
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -22,7 +23,12 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--loop", type=float, metavar="SECONDS", help="Repeat, with so many seconds between two runs."
+            "--loop",
+            type=float,
+            nargs="?",
+            const=60.0,
+            metavar="SECONDS",
+            help="Repeat until Ctrl-C or SIGTERM, with so many seconds between two runs. Default: 60.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,6 +38,10 @@ class Command(DatabaseCommand):
         pause = options["loop"]
         if pause is not None and pause <= 0:
             raise CommandError("--loop takes a number of seconds above 0.")
+        ended = Event()
+        if pause is not None and current_thread() is main_thread():
+            # As process 1 of a container nothing else would end it.
+            signal.signal(signal.SIGTERM, lambda *_: ended.set())
         # Without the tables, each part would fail and be logged.
         DueRun.objects.exists()
         while True:
@@ -45,6 +55,7 @@ class Command(DatabaseCommand):
                 return
             close_old_connections()
             try:
-                time.sleep(pause)
+                if ended.wait(pause):
+                    return
             except KeyboardInterrupt:
                 return

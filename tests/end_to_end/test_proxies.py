@@ -1,15 +1,18 @@
-"""The nginx configuration of docs/deployment.md, as it stands there, before a server of HTTP and one of gRPC."""
+"""The configurations of docs/proxies.md, as they stand there, before a server of HTTP and one of gRPC."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 import queue
 import re
 import shutil
 import ssl
 import subprocess
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from mcp_django.protocol import mcp_pb2_grpc, protobuf
+from tests.conftest import is_listening, need
+from tests.end_to_end.projects import install, set_up, start_project, token_of
 from tests.end_to_end.servers import ROOT, STOP_SECONDS, Served, demo, free_port, wait_for
 from tests.support.certificates import make_certificate
 from tests.support.peers import MODERN, Message, meta
@@ -58,33 +63,65 @@ http {{
 """
 
 
-def documented() -> str:
-    """The configuration that the documentation shows, with the part for gRPC where it belongs."""
-    text = (ROOT / "docs/deployment.md").read_text()
-    server, of_grpc = re.findall(r"```nginx\n(.*?)```", text, re.DOTALL)
-    assert "`listen 443 ssl http2;`" in text
-    return f"{server.rstrip().removesuffix('}')}{of_grpc}}}".replace("listen 443 ssl;", "listen 443 ssl http2;")
+PAGE = (ROOT / "docs/proxies.md").read_text()
 
 
-def adapted(port: int, served: Served, over_grpc: Served, certificate: Path, key: Path) -> str:
-    """The same on ports of this machine, with a certificate of the test."""
-    configuration = documented()
-    for shown, here in (
-        ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} ssl http2;"),
-        ("server 127.0.0.1:8000;", f"server 127.0.0.1:{served.port};"),
-        ("grpc://127.0.0.1:50051;", f"grpc://127.0.0.1:{over_grpc.port};"),
-        ("server_name example.com;", "server_name 127.0.0.1;"),
-        ("/etc/ssl/example.com/fullchain.pem", str(certificate)),
-        ("/etc/ssl/example.com/privkey.pem", str(key)),
-    ):
+@dataclass(frozen=True)
+class Ports:
+    """Where the proxy listens, and what stands behind it."""
+
+    own: int
+    http: int
+    grpc: int
+
+
+def replaced(configuration: str, *pairs: tuple[str, object]) -> str:
+    for shown, here in pairs:
         assert configuration.count(shown) == 1, shown
-        configuration = configuration.replace(shown, here)
+        configuration = configuration.replace(shown, str(here))
     return configuration
+
+
+def nginx(program: str, folder: Path, ports: Ports, certificate: Path, key: Path) -> list[str]:
+    """Writes the configuration, and returns the command. The part for gRPC is where it belongs."""
+    server, of_grpc = re.findall(r"```nginx\n(.*?)```", PAGE, re.DOTALL)
+    assert "`listen 443 ssl http2;`" in PAGE
+    configuration = replaced(
+        f"{server.rstrip().removesuffix('}')}{of_grpc}}}",
+        ("listen 443 ssl;", f"listen 127.0.0.1:{ports.own} ssl http2;"),
+        ("server 127.0.0.1:8000;", f"server 127.0.0.1:{ports.http};"),
+        ("grpc://127.0.0.1:50051;", f"grpc://127.0.0.1:{ports.grpc};"),
+        ("server_name example.com;", "server_name 127.0.0.1;"),
+        ("/etc/ssl/example.com/fullchain.pem", certificate),
+        ("/etc/ssl/example.com/privkey.pem", key),
+    )
+    user = "user root;" if os.geteuid() == 0 else ""
+    written = folder / "nginx.conf"
+    written.write_text(SURROUNDINGS.format(user=user, folder=folder, configuration=configuration))
+    return [program, "-p", str(folder), "-c", str(written)]
+
+
+def caddy(program: str, folder: Path, ports: Ports, certificate: Path, key: Path) -> list[str]:
+    """Writes the configuration, and returns the command. This Caddy would compress everything, too."""
+    [block] = re.findall(r"```caddyfile\n(.*?)```", PAGE, re.DOTALL)
+    [of_grpc] = re.findall(r"`(reverse_proxy /mcp_django.v1.MCP.*?)`", PAGE)
+    configuration = replaced(
+        block,
+        ("example.com {", f"https://127.0.0.1:{ports.own} {{\n tls {certificate} {key}\n encode gzip\n {of_grpc}"),
+        ("127.0.0.1:8000", f"127.0.0.1:{ports.http}"),
+        ("127.0.0.1:50051", f"127.0.0.1:{ports.grpc}"),
+    )
+    written = folder / "Caddyfile"
+    written.write_text(f"{{\n admin off\n auto_https disable_redirects\n}}\n{configuration}")
+    return [program, "run", "--config", str(written), "--adapter", "caddyfile"]
+
+
+PROXIES: dict[str, Callable[[str, Path, Ports, Path, Path], list[str]]] = {"nginx": nginx, "caddy": caddy}
 
 
 @dataclass
 class Proxied:
-    """The demo behind nginx."""
+    """The demo behind a proxy."""
 
     origin: str
     token: str
@@ -141,17 +178,14 @@ def updated(flight: int) -> Message:
 
 
 @contextmanager
-def nginx(program: str, folder: Path, served: Served, over_grpc: Served) -> Iterator[Proxied]:
+def running(name: str, program: str, folder: Path, served: Served, over_grpc: Served) -> Iterator[Proxied]:
     certificate, key = make_certificate(folder)
-    port = free_port()
-    user = "user root;" if os.geteuid() == 0 else ""
-    configuration = adapted(port, served, over_grpc, certificate, key)
-    written = folder / "nginx.conf"
-    written.write_text(SURROUNDINGS.format(user=user, folder=folder, configuration=configuration))
-    log = folder / "nginx.log"
+    ports = Ports(free_port(), served.port, over_grpc.port)
+    command = PROXIES[name](program, folder, ports, certificate, key)
+    log, homes = folder / "proxy.log", {name: str(folder) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     with log.open("wb") as output:
-        process = subprocess.Popen([program, "-p", str(folder), "-c", str(written)], stdout=output, stderr=output)
-    origin, trusted = f"https://127.0.0.1:{port}", ssl.create_default_context(cafile=str(certificate))
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **homes})
+    origin, trusted = f"https://127.0.0.1:{ports.own}", ssl.create_default_context(cafile=str(certificate))
 
     def answers() -> bool:
         assert process.poll() is None, log.read_text()
@@ -160,26 +194,31 @@ def nginx(program: str, folder: Path, served: Served, over_grpc: Served) -> Iter
         return False
 
     try:
-        wait_for(answers, "nginx")
+        wait_for(answers, name)
         yield Proxied(origin, (folder / "token").read_text().strip(), trusted, certificate)
     finally:
         process.terminate()
         process.wait(STOP_SECONDS)
 
 
-@pytest.fixture(scope="module")
+def found(name: str) -> str:
+    """The program; the test is skipped with a line where it is missing."""
+    program = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
+    need(program is not None, name)
+    return program or ""
+
+
+@pytest.fixture(scope="module", params=PROXIES)
 def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
-    program = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
-    if program is None:
-        pytest.skip("nginx is missing, with which docs/deployment.md is tried")
-    folder = tmp_path_factory.mktemp("nginx")
+    program = found(request.param)
+    folder = tmp_path_factory.mktemp(request.param)
     # Only now, since it takes a while to make.
     shutil.copytree(request.getfixturevalue("demo_data"), folder, dirs_exist_ok=True)
     project = demo(folder, SETTINGS)
     with (
         project.served("uvicorn") as served,
         project.served("grpc") as over_grpc,
-        nginx(program, folder, served, over_grpc) as proxied,
+        running(request.param, program, folder, served, over_grpc) as proxied,
     ):
         yield proxied
 
@@ -205,12 +244,12 @@ def test_a_stream_is_neither_held_back_nor_compressed(proxied: Proxied) -> None:
     assert answer.headers["Content-Type"] == "text/event-stream"
     assert answer.headers["Content-Encoding"] == "identity"
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    # What is no stream, this nginx compresses.
-    assert called.headers["Content-Encoding"] == "gzip"
+    # What is no stream, this proxy compresses where it is long enough.
+    assert called.headers.get("Content-Encoding", "gzip") == "gzip"
     assert told == updated(13)
 
 
-def test_a_client_that_leaves_nginx_leaves_the_server_too(proxied: Proxied) -> None:
+def test_a_client_that_leaves_the_proxy_leaves_the_server_too(proxied: Proxied) -> None:
     def is_admitted() -> bool:
         with proxied.listening(13) as (answer, _):
             return answer.status_code == 200
@@ -272,3 +311,88 @@ def test_a_session_of_grpc_passes(proxied: Proxied) -> None:
     assert (answered["id"], answered["result"]["isError"]) == (8, False)
     assert ended == []
     assert received.code() is grpc.StatusCode.OK
+
+
+# Apache serves the project itself.
+
+_MODULES = Path("/usr/lib/apache2/modules")
+_APACHE = """
+ServerRoot {folder}
+PidFile {folder}/apache.pid
+ErrorLog /dev/stderr
+ServerName 127.0.0.1
+Listen 127.0.0.1:{port}
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule wsgi_module {modules}/mod_wsgi.so
+WSGISocketPrefix {folder}/wsgi
+{user}
+{configuration}
+"""
+
+
+def python_of_apache() -> str:
+    """The version of the Python that mod_wsgi is built for, as "3.11"; empty where it is not installed."""
+    linked = subprocess.run(["ldd", _MODULES / "mod_wsgi.so"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"libpython(\d+\.\d+)", linked)
+    return version[1] if version else ""
+
+
+@pytest.fixture(scope="module")
+def by_apache() -> Iterator[tuple[str, str]]:
+    """Its URL, and a token."""
+    program = found("apache2")
+    version = "{}.{}".format(*sys.version_info)
+    need(python_of_apache() == version, f"mod_wsgi of Python {version}")
+    # Apache's processes give root up: nobody else may read what pytest makes.
+    with tempfile.TemporaryDirectory(prefix="apache-") as name:
+        folder = Path(name)
+        site = folder / "site"
+        site.mkdir()
+        project = start_project(site)
+        install(project)
+        settings = project.folder / "project/settings.py"
+        settings.write_text(f"{settings.read_text()}\nALLOWED_HOSTS = ['127.0.0.1']\n")
+        set_up(project)
+        is_root, port = os.geteuid() == 0, free_port()
+        [block] = re.findall(r"```apache\n(.*?)```", PAGE, re.DOTALL)
+        packages = ":".join([str(ROOT), *(entry for entry in sys.path if entry.endswith("-packages"))])
+        configuration = replaced(
+            block,
+            ("*:80", f"127.0.0.1:{port}"),
+            ("ServerName example.com", "ServerName 127.0.0.1"),
+            # The environment of the tests may be in a home that Apache's processes cannot read.
+            ("python-home=/srv/project/.venv python-path=/srv/project", f"python-path={project.folder}:{packages}"),
+            ("/srv/project/project/wsgi.py", project.folder / "project/wsgi.py"),
+            ("<Directory /srv/project/project>", f"<Directory {project.folder}/project>"),
+        )
+        if is_root:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, pwd.getpwnam("www-data").pw_uid, -1)
+        user = "User www-data\nGroup www-data" if is_root else ""
+        written = folder / "apache.conf"
+        written.write_text(
+            _APACHE.format(folder=folder, port=port, modules=_MODULES, user=user, configuration=configuration)
+        )
+        own = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        process = subprocess.Popen([program, "-f", str(written), "-DFOREGROUND"], env=own)
+        try:
+            wait_for(lambda: is_listening(port), "Apache")
+            yield f"http://127.0.0.1:{port}/mcp", token_of(project)
+        finally:
+            process.terminate()
+            process.wait(STOP_SECONDS)
+
+
+def test_apache_serves_the_project_and_passes_the_token(by_apache: tuple[str, str]) -> None:
+    url, token = by_apache
+    headers = {
+        "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list",
+        "Authorization": f"Bearer {token}",
+    }  # fmt: skip
+
+    answer = httpx.post(url, json=message("tools/list", {}), headers=headers, timeout=60)
+    ready = httpx.get(f"{url}/ready", timeout=60)
+
+    assert answer.status_code == 200 and "tools" in answer.json()["result"], answer.text
+    assert (ready.status_code, ready.json()) == (200, {"database": "ok", "bus": "ok"})
