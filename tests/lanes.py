@@ -139,6 +139,7 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
             Step("servers", pytest(*WAITING), 1330),
             Step("MariaDB", pytest("-m", "every_database"), 1250, MARIADB),
             Step("newest, PostgreSQL", newest("-m", "every_database"), 1250, POSTGRESQL),
+            Step("lowest", ("-m", "tests.matrix", "--lowest", *pytest("--lane", "check", *COMPUTING)[2:])),
             Step("pairs", ("-m", "tests.matrix", *pytest("--one-transport", *COMPUTING)[2:])),
             Step("Protobuf", pytest("--wire", "http-protobuf"), 1010),
             Step("gRPC", pytest("--wire", "grpc"), 240),

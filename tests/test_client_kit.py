@@ -344,7 +344,7 @@ def test_a_refusal_has_its_true_reason_where_an_agent_reads_absence(db: None, de
         "permission of a tool": change,
         "scope": "The scope tool:note or actions is missing.",
         "permission of an action": (
-            "The admin does not offer the action to the user: it needs the permission to change flights.flight."
+            "The admin does not offer the action to the user: it needs the permission change on flights.flight."
         ),
         "model": view,
         "no model": f"{nothing} Did you mean flights.flight?",
@@ -352,7 +352,7 @@ def test_a_refusal_has_its_true_reason_where_an_agent_reads_absence(db: None, de
         "hidden row": hidden,
         "no row": "There is no flights.Airline ZZ.",
         "way to write": f"{Own.has_delete_permission.__qualname__} says no.",
-        "nothing to write": "There is no model of which the user may update rows.",
+        "nothing to write": "There is no model of which the user may change rows.",
         "permission of a prompt": change,
         "no prompt": f"{nothing} Did you mean memo?",
         "permission of a resource": change,

@@ -61,7 +61,7 @@ def test_describe_models_names_it_to_whoever_may_run_it(on_row: Drive) -> None:
         ("nothing", None),
         ("switch", "is switched off"),
         ("scope", "is missing"),
-        ("permission", "it needs the permission to change shop.product"),
+        ("permission", "it needs the permission change on shop.product"),
     ],
 )
 def test_why_not_is_answered(on_row: Drive, lacks: str, why: str | None) -> None:

@@ -156,7 +156,8 @@ def _moment(kind: kinds.Kind, setting: str) -> Callable[[Any, Lead], JSON]:
     """The schema of a date or a time: of ISO 8601, unless the project sets another format."""
 
     def schema(field: Any, lead: Lead) -> JSON:
-        given = getattr(field, "format", getattr(api_settings, setting))
+        # A setting that Django REST framework does not have yet names no format.
+        given = getattr(field, "format", getattr(api_settings, setting, None))
         is_ours = given is None or (isinstance(given, str) and given.lower() == "iso-8601")
         return dict(kind.schema) if is_ours else dict(_TEXT)
 

@@ -396,6 +396,10 @@ def _without(names: set[str], given: Callable[[Any], Any], instance: Any) -> Any
     return {name: item for name, item in value.items() if name not in names}
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 def _write_as_ours(field: Field) -> None:
     """Make the field write dates and durations as rows do, unless the project sets a format."""
     if isinstance(field, drf.DateTimeField):
@@ -404,3 +408,7 @@ def _write_as_ours(field: Field) -> None:
             field.format = None
     elif isinstance(field, drf.DurationField) and not hasattr(field, "format"):
         field.format = None
+        is_plain = type(field).to_representation is drf.DurationField.to_representation
+        if is_plain and not hasattr(api_settings, "DURATION_FORMAT"):
+            # Releases without the setting know one format alone.
+            vars(field)["to_representation"] = _as_it_is

@@ -165,7 +165,7 @@ def test_the_first_no_is_told_in_words(users: Users) -> None:
     step, why = no_of(users.admin, "contenttypes.contenttype")
     assert step == "exposure" and "register a ModelMCP" in why
     step, why = no_of(make_staff("reader", "flights.view_flight"), "flights_flight_mark_cancelled")
-    assert step == "permission" and "the permission to change flights.flight" in why
+    assert step == "permission" and "the permission change on flights.flight" in why
 
 
 def test_a_hook_of_the_project_that_says_no_or_fails_is_named(users: Users, declared: Declared) -> None:
