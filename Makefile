@@ -4,6 +4,7 @@
 # make more                what CI runs beside it: MariaDB, the newest Python and Django, all real clients and pages, further cases
 # make release             everything, for hours: all cases on each transport, database and Python, faults, fuzzers, mutations
 # make matrix              the tests of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
+# make publish             a release: it builds this commit, asks for the version, and uploads it to PyPI
 # make lowest              the tests of make check with the lowest version of each package that pyproject.toml asks for
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
@@ -31,7 +32,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test more release dist lowest wires matrix projects agents clients browser docs screenshots pictures faults bench conformance conformance-server clean
+.PHONY: demo lint check test more release dist publish lowest wires matrix projects agents clients browser docs screenshots pictures faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -56,6 +57,9 @@ wires: $(VENV)/test.stamp
 
 matrix: $(VENV)/test.stamp
 	$(BIN)/python -m tests.matrix --numprocesses auto --dist loadfile --lane check -m "not slow"
+
+publish:
+	@.ci/publish
 
 lowest: $(VENV)/test.stamp
 	$(BIN)/python -m tests.matrix --lowest --numprocesses auto --dist loadfile --lane check -m "not slow"

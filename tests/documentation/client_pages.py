@@ -47,9 +47,10 @@ def is_printed(text: str) -> bool:
 def starts_server(text: str) -> bool:
     """Whether it starts ``mcp_stdio`` with arguments that this command has."""
     words = _words(json.loads(text)) if text.startswith("{") else shlex.split(re.sub(r'"(,? ?)', r"\1", text))
+    words = [word.strip("[],") for word in words]
     if "mcp_stdio" not in words:
         return False
-    given = [word.strip("[],") for word in words[words.index("mcp_stdio") + 1 :] if word != "--"]
+    given = [word for word in words[words.index("mcp_stdio") + 1 :] if word != "--"]
     pairs = [[name, value] for name, value in pairwise(given) if name in ("--user", "--scopes")]
     parser = load_command_class("mcp_django", "mcp_stdio").create_parser("manage.py", "mcp_stdio")
     parser.parse_args([word for pair in pairs for word in pair])

@@ -25,7 +25,6 @@ RUN = {
     ("docs/aggregates.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/api.md", "sh python json"): "tests/end_to_end/test_api_page.py",
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
-    ("docs/clients/goose.md", "yaml"): "tests/documentation/test_clients.py",
     ("docs/cookbook.md", "python json"): "tests/end_to_end/test_cookbook.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",
     ("docs/containers.md", "dockerfile yaml python"): "tests/end_to_end/test_containers.py",

@@ -254,9 +254,17 @@ def publishing_here_only() -> Iterator[None]:
 _local_only_lock = Lock()
 
 
-@lru_cache(maxsize=1)
 def configured_bus() -> BaseBus:
     """The bus of ``MCP["BUS"]``, or else of CHANNEL_LAYERS. Raises ImproperlyConfigured."""
+    return _bus_of(_changes)
+
+
+#: How often the settings have changed. A thread that made its bus of earlier ones keeps it for nobody.
+_changes = 0
+
+
+@lru_cache(maxsize=1)
+def _bus_of(changes: int) -> BaseBus:
     named = get_conf().BUS
     if not named:
         config = layer_config(None)
@@ -306,11 +314,12 @@ def layer_config(alias: str | None) -> JSON | None:
 
 
 def _forget(*, setting: str, **_: Any) -> None:
+    global _changes  # noqa: PLW0603
     if setting in ("MCP", "CHANNEL_LAYERS"):
-        configured_bus.cache_clear()
+        _changes += 1
 
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-for _made in (configured_bus, _local_bus):
+for _made in (_bus_of, _local_bus):
     os.register_at_fork(after_in_child=_made.cache_clear)
