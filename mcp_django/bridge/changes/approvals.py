@@ -21,7 +21,9 @@ from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from django.utils.functional import lazy
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.access import trail
 from mcp_django.access.authentication import login_request
@@ -151,19 +153,24 @@ def _nobody(user: Any, change: Change) -> bool:
     return False
 
 
-def why_not(rights: Rights, change: Change, proposed: Proposed) -> str:
-    """Why a person, by these ``rights``, may not approve the change; empty if nothing speaks against it."""
+def why_not(rights: Rights, change: Change, proposed: Proposed) -> Any:
+    """Why a person, by these ``rights``, may not approve the change; empty if nothing speaks against it.
+
+    It is asked in the language of the project, and read in that of the person.
+    """
     user: Any = rights.request.user
     if not (user.is_active and getattr(user, "is_staff", False) and user.has_perm(PERMISSION)):
-        return gettext("You may not approve changes by agents.")
+        return _("You may not approve changes by agents.")
     if _stands_behind(user, change):
-        return gettext("You stand behind this change: your agent, your token or your account proposes it.")
+        return _("You stand behind this change: your agent, your token or your account proposes it.")
     if _is_younger(user, change):
-        return gettext("Your account is younger than this change.")
+        return _("Your account is younger than this change.")
     if not all(_is_named(by, user, change) for by in merged(change, proposed.needs).by):
-        return gettext("Its rule names other people to approve it: %(who)s.") % {"who": who(change)}
+        return lazy(
+            lambda: gettext("Its rule names other people to approve it: %(who)s.") % {"who": who(change)}, str
+        )()
     if not proposed.may_be_done_by(rights):
-        return gettext("You may not do this yourself, so you may not approve it either.")
+        return _("You may not do this yourself, so you may not approve it either.")
     return ""
 
 

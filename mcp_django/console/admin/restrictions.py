@@ -71,14 +71,13 @@ class RestrictionAdmin(ActingAdmin):
             return HttpResponseRedirect(request.get_full_path())
         seen = seen_calls(self.admin_site, request)
         calls = None if seen is None else _recent_calls(seen, site, page)
-        return as_in_a_call(
-            lambda: self.page(
-                request, "restriction/change_list", title=_("Models"), site=site, sites=all_sites(), page=page,
-                searched=searched, lines=[(one, None if calls is None else calls[one.label]) for one in page],
-                left_out=sorted(inventory.unexposed(site).items()), may_switch=self.has_change_permission(request),
-                total=len(found), shows_groups=self._shows_groups(request),
-                lines_for_rights=registering.lines_for_rights(site),
-            ).render()
+        as_in_a_call(lambda: exposed_models.decide(page))
+        return self.page(
+            request, "restriction/change_list", title=_("Models"), site=site, sites=all_sites(), page=page,
+            searched=searched, lines=[(one, None if calls is None else calls[one.label]) for one in page],
+            left_out=sorted(inventory.unexposed(site).items()), may_switch=self.has_change_permission(request),
+            total=len(found), shows_groups=self._shows_groups(request),
+            lines_for_rights=registering.lines_for_rights(site),
         )  # fmt: skip
 
     def change_view(
@@ -109,14 +108,13 @@ class RestrictionAdmin(ActingAdmin):
         if self._shows_groups(request):
             held = exposed_models.groups_by_permission(model.view_permissions)
             groups = exposed_models.groups_of(model, held)
+        as_in_a_call(lambda: exposed_models.decide([model]))
         fields = list(model.fields)
-        return as_in_a_call(
-            lambda: self.page(
-                request, "restriction/model", title=model.label, site=site, model=model, groups=groups,
-                shown=[field for field in fields if not field.hidden], hidden=[one for one in fields if one.hidden],
-                actions=site.actions_on(model.model_mcp.model), may_switch=self.has_change_permission(request),
-                cure=registering.cure_of(model.model_mcp),
-            ).render()
+        return self.page(
+            request, "restriction/model", title=model.label, site=site, model=model, groups=groups,
+            shown=[field for field in fields if not field.hidden], hidden=[one for one in fields if one.hidden],
+            actions=site.actions_on(model.model_mcp.model), may_switch=self.has_change_permission(request),
+            cure=registering.cure_of(model.model_mcp),
         )  # fmt: skip
 
     # The matrix.

@@ -15,7 +15,7 @@ from django.contrib.auth.models import Permission
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, row_hook
+from mcp_django.bridge.declared.options import OPERATIONS, ModelMCP, Operation, row_hook
 from mcp_django.bridge.resources.policy.policy import ModelRights, Rights
 from mcp_django.bridge.writes import access, exposure
 from mcp_django.console.review import inventory
@@ -76,15 +76,18 @@ class ExposedModel:
         return {} if self._rights is None else inventory.describe_model(self._rights)
 
     @cached_property
-    def writes(self) -> Sequence[Mapping[str, str]]:
-        """``operation`` and ``consent`` in words, and ``by``, the permission or the hook that decides."""
+    def decided(self) -> Sequence[tuple[Operation, Any, str]]:
+        """Each operation with its consent, and the permission or the hook that decides."""
         if self._rights is None:
             return ()
-        rights, found = self._rights, exposure.operations(self._rights)
+        found = exposure.operations(self._rights)
+        return [(one, access.consent_of(self._rights, one), found[one]["by"]) for one in OPERATIONS if one in found]
+
+    @property
+    def writes(self) -> Sequence[Mapping[str, str]]:
+        """``operation`` and ``consent`` in words, and ``by``, the permission or the hook that decides."""
         return [
-            {"operation": _OPERATIONS[one], "consent": in_words(access.consent_of(rights, one)), "by": found[one]["by"]}
-            for one in OPERATIONS
-            if one in found
+            {"operation": _OPERATIONS[one], "consent": in_words(consent), "by": by} for one, consent, by in self.decided
         ]
 
     @property
@@ -141,6 +144,12 @@ def exposed_models(site: MCPSite, restrictions: Restrictions, request: HttpReque
     rights = Rights.of(site, inventory.request_of(None, SCOPES, request))
     declared = sorted(site.models.items())
     return [ExposedModel(model_mcp, rights.of_label(label), restrictions) for label, model_mcp in declared]
+
+
+def decide(shown: Iterable[ExposedModel]) -> None:
+    """Ask the project's hooks, as a call does. The page that shows the models may be in another language."""
+    for one in shown:
+        _ = one.declared, one.decided
 
 
 def groups_by_permission(wanted: Iterable[str]) -> Mapping[str, Sequence[str]]:

@@ -48,6 +48,7 @@ from mcp_django.console.review.admin_comparison import Comparison, Reason
 from mcp_django.console.review.unmet_rules import unmet
 from mcp_django.core.hooks import hook_of
 from mcp_django.core.middleware_policy import runs_below, unknown_middleware
+from mcp_django.core.running.in_request import their_language
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, looking
@@ -126,7 +127,7 @@ def build(
     # A call context may look up a tenant in the database.
     context = no_database() if user is None else site.call_context(ours)
     # People read the reasons on pages, in their own language.
-    language = translation.get_language()
+    language = their_language()
     closed = read_only_ignored() if for_lock else nullcontext()
     with translation.override(settings.LANGUAGE_CODE), failures() as failed, context, closed:
         rights = Rights.of(site, ours)

@@ -16,6 +16,7 @@ from django.apps import apps
 from django.contrib.auth import get_permission_codename
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
+from django.utils import translation
 from django.utils.functional import lazy
 from django.utils.text import format_lazy, get_text_list
 from django.utils.translation import gettext_lazy as _
@@ -45,6 +46,7 @@ from mcp_django.conf import get_conf
 from mcp_django.console.review import inventory
 from mcp_django.console.review.checklist import Answers, Kind, No, Place, Reasons, Text
 from mcp_django.core.hooks import call_hook, hook_of
+from mcp_django.core.running.in_request import their_language
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import looking
@@ -253,7 +255,8 @@ class _Asker:
         return found[0]
 
     def _why_unexposed(self, label: str) -> Text:
-        why = inventory.unexposed(self.site).get(label) or why_hidden(apps.get_model(label))
+        with translation.override(their_language()):
+            why = inventory.unexposed(self.site).get(label) or why_hidden(apps.get_model(label))
         return why or _("It is neither in the admin nor registered; register a ModelMCP for it to show it.")
 
     def _why_not_viewed(self, model_mcp: ModelMCP) -> Text:
@@ -496,7 +499,8 @@ def _has_field(label: str, rights: ModelRights | None, name: str) -> bool:
 def _field(rights: ModelRights, name: str) -> No | None:
     if name in _shown(rights):
         return None
-    hidden = {field: (word, why) for field, word, why in inventory.hidden_fields(rights)}
+    with translation.override(their_language()):
+        hidden = {field: (word, why) for field, word, why in inventory.hidden_fields(rights)}
     word, why = hidden.get(name, ("", refused_sources(rights).get(name, "")))
     if name in rights.restrictions:
         return No("field", _("An administrator switched it off."))
@@ -506,7 +510,8 @@ def _field(rights: ModelRights, name: str) -> No | None:
         declared_by = type(rights.model_mcp.declared_by).__name__
         return No("field", format_lazy(_("It is not among the fields that {name} shows."), name=declared_by))
     remedy = inventory.REMEDIES.get(word)
-    return No("field", inventory.with_remedy(why, remedy))
+    with translation.override(their_language()):
+        return No("field", inventory.with_remedy(why, remedy))
 
 
 def _has(user: Any, permission: str) -> bool:
