@@ -58,8 +58,8 @@ QUESTIONS = {
     "GDPR": ["decide"],
     "allauth": ["oauth"],
     "redis": ["processes"],
-    "nginx": ["deployment"],
-    "kubernetes": ["deployment"],
+    "nginx": ["proxies"],
+    "kubernetes": ["containers"],
     "windows": ["install"],
     "upgrade": ["upgrade"],
 }
