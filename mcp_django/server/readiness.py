@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import aclosing
+from time import monotonic, sleep
 
 from django.db import connections, router
 
@@ -41,9 +41,9 @@ class Part:
     def look(self) -> None:
         """Begin to look, unless that was done a moment ago, or a thread still waits for what is away."""
         with self._lock:
-            is_due = not self._is_looking and time.monotonic() - self._begun_at > _KEPT_SECONDS
+            is_due = not self._is_looking and monotonic() - self._begun_at > _KEPT_SECONDS
             if is_due:
-                self._begun_at, self._is_looking = time.monotonic(), True
+                self._begun_at, self._is_looking = monotonic(), True
         if is_due:
             native_threads.start_thread(self._look)
 
@@ -63,7 +63,7 @@ class Part:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() - self._begun_at > _PATIENCE_SECONDS
+        return monotonic() - self._begun_at > _PATIENCE_SECONDS
 
     def _look(self) -> None:
         try:
@@ -80,7 +80,7 @@ def ask_in_thread() -> dict[str, str]:
     """Part → "ok" or "away", after three seconds at most."""
     _begin()
     while _is_awaited():
-        time.sleep(_PAUSE_SECONDS)
+        sleep(_PAUSE_SECONDS)
     return _words()
 
 

@@ -91,7 +91,7 @@ def test_a_part_that_is_away_makes_it_not_ready_and_its_reason_is_in_the_log_alo
 
 def test_what_was_found_is_kept_for_five_seconds(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
     now = [time.monotonic()]
-    monkeypatch.setattr(readiness.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(readiness, "monotonic", lambda: now[0])
 
     readiness.ask_in_thread()
     now[0] += 4.9
@@ -112,8 +112,8 @@ def test_a_driver_that_waits_for_ever_holds_one_thread_and_nobody_who_asks(monke
     part = Part("database", wait)
     monkeypatch.setattr(readiness, "PARTS", (part,))
     now = [time.monotonic()]
-    monkeypatch.setattr(readiness.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(readiness.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 1))
+    monkeypatch.setattr(readiness, "monotonic", lambda: now[0])
+    monkeypatch.setattr(readiness, "sleep", lambda seconds: now.__setitem__(0, now[0] + 1))
 
     assert readiness.ask_in_thread() == {"database": "away"}
     now[0] += 60
