@@ -118,8 +118,8 @@ def test_of_several_sites_one_is_chosen(users: Users, monkeypatch: pytest.Monkey
     first, chosen = sees(users.admin), sees(users.admin, site="second")
     unknown = client_of(users.admin).get(URL, {"site": "third"}).content.decode()
 
-    assert "on the site mcp" in first and " 0 Models" not in first
-    assert "on the site second" in chosen and "0 Models" in chosen
+    assert "Site: mcp" in first and " 0 Models" not in first
+    assert "Site: second" in chosen and "0 Models" in chosen
     assert 'class="errorlist"' in unknown and "mcp-models" not in unknown
 
 
