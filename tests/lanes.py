@@ -111,24 +111,24 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "test": (
         (
-            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5740),
-            Step("PostgreSQL", pytest(*DATABASE), 1248, POSTGRESQL),
+            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5781),
+            Step("PostgreSQL", pytest(*DATABASE), 1250, POSTGRESQL),
         ),
         (
             *LINT,
-            Step("servers", pytest("--lane", "test", *WAITING), 507),
+            Step("servers", pytest("--lane", "test", *WAITING), 513),
             CONFORMANCE,
         ),
     ),
     "more": (
         (
-            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1180),
+            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1225),
             Step("MariaDB", pytest(*DATABASE), 1170, MARIADB),
-            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3372),
+            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3697),
             Step("newest, PostgreSQL", newest(*DATABASE), 1236, POSTGRESQL),
         ),
         (
-            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 854),
+            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 880),
             Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 113, POSTGRESQL),
         ),
     ),

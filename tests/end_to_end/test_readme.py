@@ -188,17 +188,19 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
 
 @further
 def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
-    [lines] = [block for block in blocks("README.md", "python") if "INSTALLED_APPS" in block]
+    [two] = [block for block in blocks("README.md", "python") if "INSTALLED_APPS" in block]
+    shown = [block for block in blocks("docs/install.md", "python") if "INSTALLED_APPS" in block]
 
-    assert lines in blocks("docs/install.md", "python")
-    for line, file in (
-        ('ASGI_APPLICATION = "project.asgi.application"', "settings.py"),
-        ('path("", include("mcp_django.urls"))', "urls.py"),
-        ("application = mcp_django.routing.get_asgi_application()", "asgi.py"),
+    assert len(shown) == 2 and shown[0] == two
+    for lines, line, file in (
+        (two, 'path("", include("mcp_django.urls"))', "urls.py"),
+        (shown[1], 'ASGI_APPLICATION = "project.asgi.application"', "settings.py"),
+        (shown[1], "application = mcp_django.routing.get_asgi_application()", "asgi.py"),
     ):
         assert line in lines
         assert line in (shop.folder / "project" / file).read_text()
-    assert 'INSTALLED_APPS = ["daphne", ..., "mcp_django"]' in lines
+    assert 'INSTALLED_APPS = [..., "mcp_django"]' in two
+    assert 'INSTALLED_APPS = ["daphne", ..., "mcp_django"]' in shown[1]
     assert "import mcp_django\n" in (shop.folder / "project/asgi.py").read_text()
 
 

@@ -14,12 +14,12 @@ print([name for name in connection.introspection.table_names() if name.startswit
 """
 
 
-@pytest.mark.more("migrations of the app, one by one, and back")
+@pytest.mark.more("the migration of the app, and back")
 def test_the_tables_of_the_app_go_and_come_back(tmp_path: Path) -> None:
     project = start_project(tmp_path)
     install(project)
 
-    for target in ("zero", "0002", "zero"):
+    for target in ("zero", "0001", "zero"):
         project.manage("migrate", "mcp_django", target, "-v0")
 
     assert project.run(_TABLES).strip() == "[]"
