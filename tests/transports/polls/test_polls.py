@@ -191,9 +191,11 @@ def test_of_many_first_polls_at_once_at_most_one_waits(polling: Polling, hub: Ca
     polls = [polling.begin() for _ in range(5)]
 
     wait_for(lambda: sum(poll.done() for poll in polls) >= 4, "the end of the older ones")
+    older = [poll for poll in polls if poll.done()]
     assert polling.peer.http("DELETE", headers={"Mcp-Session-Id": polling.peer.sessions.pop(polling.revision)})
-    for poll in polls:
-        assert poll.result(30).status in (200, 204)
+    assert {poll.result().status for poll in older} <= {200, 204}
+    # Under load the newest may come to its session only now, when it is gone.
+    assert {poll.result(30).status for poll in polls} <= {200, 204, 404}
     wait_for(lambda: not hub().members(), "the end of the collectors")
 
 
