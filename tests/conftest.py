@@ -113,7 +113,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         stats = terminalreporter.stats
         reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in stats.get("skipped", ()))
         ran = sum(len(stats.get(name, ())) for name in ("passed", "failed", "xfailed", "xpassed"))
-        Path(path).write_text(json.dumps({"ran": ran, "missing": reasons, "held": schemas.said()}))
+        failed = [_failure(report) for name in ("failed", "error") for report in stats.get(name, ())]
+        Path(path).write_text(json.dumps({"ran": ran, "failed": failed, "missing": reasons, "held": schemas.said()}))
+
+
+def _failure(report: Any) -> str:
+    """The test, and the first line of what it says."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{report.nodeid}: {crash.message.splitlines()[0][:200]}" if crash and crash.message else report.nodeid
 
 
 @pytest.fixture(scope="session")

@@ -62,6 +62,11 @@ class Outcome:
         return self.report["missing"] if self.report else {}
 
     @property
+    def failed(self) -> list[str]:
+        """The tests that failed, with what they said."""
+        return self.report["failed"] if self.report else []
+
+    @property
     def is_short(self) -> bool:
         """Whether too few cases ran; what was skipped with a line counts here, and is a failure under CI=true."""
         if self.report is None:
@@ -189,7 +194,7 @@ def run_lane(name: str) -> list[Outcome]:
 
 
 def table(name: str, outcomes: Sequence[Outcome], seconds: float, load: float) -> str:
-    """What ran: a line for each step, and one for each thing that the machine does not have."""
+    """What ran: a line for each step, for each thing that the machine does not have, and for each test that failed."""
     lines = ["", f"{'make ' + name:20} {'ran':>6} {'kept':>6} {'skipped':>8} {'seconds':>8}"]
     for outcome in outcomes:
         counts = (outcome.ran, outcome.step.cases, sum(outcome.missing.values()))
@@ -200,6 +205,7 @@ def table(name: str, outcomes: Sequence[Outcome], seconds: float, load: float) -
         for reason, number in outcome.missing.items():
             missing[reason] = missing.get(reason, 0) + number
     lines += [f"skipped {number}: {reason}" for reason, number in sorted(missing.items())]
+    lines += [f"failed in {outcome.step.name}: {one}" for outcome in outcomes for one in outcome.failed]
     if held := {outcome.report["held"] for outcome in outcomes if outcome.report}:
         lines += sorted(held)
     lines.append(

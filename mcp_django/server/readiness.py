@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from contextlib import aclosing
 from time import monotonic, sleep
@@ -24,7 +25,7 @@ OK, AWAY = "ok", "away"
 _KEPT_SECONDS = 5.0
 #: How long a part may take to answer.
 _PATIENCE_SECONDS = 3.0
-_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS = 0.1
 
 
 class Part:
@@ -33,6 +34,11 @@ class Part:
     def __init__(self, name: str, check: Callable[[], None]) -> None:
         self.name = name
         self._check = check
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        """Begin anew. In a forked child no thread of the parent looks, and a lock that one held would stay locked."""
         self._lock = native_threads.new_lock()
         self._begun_at = float("-inf")
         self._is_looking = False
@@ -45,7 +51,11 @@ class Part:
             if is_due:
                 self._begun_at, self._is_looking = monotonic(), True
         if is_due:
-            native_threads.start_thread(self._look)
+            try:
+                native_threads.start_thread(self._look)
+            except RuntimeError as error:  # The system has no more threads.
+                self._found, self._is_looking = AWAY, False
+                logger.warning("Not ready: nothing can look at the %s (%s)", self.name, error)
 
     @property
     def is_awaited(self) -> bool:

@@ -104,7 +104,8 @@ def test_each_line_of_the_long_tests_names_a_test() -> None:
 
 def outcome(*, ran: int, missing: int = 0, code: int = 0, written: bool = True) -> lanes.Outcome:
     step = lanes.Step("SQLite", ("-m", "pytest"), 100)
-    report = {"ran": ran, "missing": {"npm is missing": missing} if missing else {}, "held": "held"}
+    failed = ["tests/test_it.py::test_it: AssertionError"] if code else []
+    report = {"ran": ran, "failed": failed, "missing": {"npm is missing": missing} if missing else {}, "held": "held"}
     return lanes.Outcome(step, code, 1.0, report if written else None)
 
 
@@ -128,13 +129,17 @@ def test_a_step_fails_that_ran_fewer_than_95_of_a_hundred_of_its_cases(monkeypat
     assert outcome(ran=0, written=False).verdict == "FAILED: too few"
 
 
-def test_the_table_says_what_ran_what_is_missing_and_on_which_machine() -> None:
-    said = lanes.table("test", [outcome(ran=98, missing=2)], 61.4, 0.5).splitlines()
+def test_the_table_says_what_ran_what_is_missing_what_failed_and_on_which_machine() -> None:
+    said = lanes.table("test", [outcome(ran=98, missing=2, code=1)], 61.4, 0.5).splitlines()
 
     assert said[1].split() == ["make", "test", "ran", "kept", "skipped", "seconds"]
-    assert said[2].split() == ["SQLite", "98", "100", "2", "1"]
-    assert said[3:5] == ["skipped 2: npm is missing", "held"]
-    assert said[5].startswith(f"61 s without what was installed, on {lanes.CORES} cores (")
+    assert said[2].split() == ["SQLite", "98", "100", "2", "1", "FAILED", "(1)"]
+    assert said[3:6] == [
+        "skipped 2: npm is missing",
+        "failed in SQLite: tests/test_it.py::test_it: AssertionError",
+        "held",
+    ]
+    assert said[6].startswith(f"61 s without what was installed, on {lanes.CORES} cores (")
 
 
 def test_schemas_that_are_named_and_missing_are_a_failure_and_others_a_line(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -120,6 +121,40 @@ def test_a_driver_that_waits_for_ever_holds_one_thread_and_nobody_who_asks(monke
     assert readiness.ask_in_thread() == asyncio.run(readiness.ask_on_loop()) == {"database": "away"}
 
     assert begun == [1]
+    answers.set()
+
+
+def test_a_system_without_threads_is_not_ready_until_it_has_some(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    def refuse(target: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(readiness.native_threads, "start_thread", refuse)
+        assert readiness.ask_in_thread() == {"database": "away", "bus": "away"}
+        assert asked == []
+
+    for part in readiness.PARTS:
+        part.forget()
+    assert readiness.ask_in_thread() == READY
+
+
+def test_a_child_that_is_forked_while_a_thread_looks_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, answers = os.getpid(), threading.Event()
+
+    def wait_in_parent() -> None:
+        if os.getpid() == parent:
+            answers.wait(60)
+
+    monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 30)
+    monkeypatch.setattr(readiness, "PARTS", (Part("database", wait_in_parent),))
+    readiness.PARTS[0].look()
+
+    child = os.fork()
+    if not child:
+        os._exit(readiness.ask_in_thread() != {"database": "ok"})
+    assert os.waitpid(child, 0)[1] == 0
     answers.set()
 
 

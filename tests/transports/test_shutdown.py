@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from websockets import Subprotocol
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.end_to_end.servers import ROOT, Project, Served
+from tests.end_to_end.servers import ROOT, Project, Served, wait_for
+from tests.end_to_end.shop import served_shop
 from tests.support import schemas
 from tests.support.data import switch_on, token_of
 from tests.support.peers import MODERN, meta
@@ -165,3 +167,36 @@ def test_a_signal_that_the_server_ignores_ends_no_stream(
         told = next(received)
 
     assert told["method"] == "notifications/resources/updated"
+
+
+_SLOW_TOOLS = """
+import asyncio, pathlib, time
+from mcp_django import tool
+
+@tool(permission="auth.view_user")
+def in_thread(request) -> None:
+    "Takes a moment."
+    pathlib.Path(r"{folder}", "in_thread").touch()
+    time.sleep(0.5)
+
+@tool(permission="auth.view_user")
+async def on_loop(request) -> None:
+    "Takes a moment."
+    pathlib.Path(r"{folder}", "on_loop").touch()
+    await asyncio.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_calls_in_progress_below_synchronous_middleware_hold_no_server(
+    server: str, transactional_db: None, users: Any, tmp_path: Path
+) -> None:
+    """A thread of Django waits for the view there, and Daphne ends the loop before it is answered."""
+    (tmp_path / "slow_tools.py").write_text(_SLOW_TOOLS.format(folder=tmp_path))
+    settings = 'MIDDLEWARE = [*MIDDLEWARE, "tests.transports.tenancy.by_variable"]'
+    token = token_of(users.admin)
+
+    with ThreadPoolExecutor() as pool, served_shop(server, tmp_path, settings, "slow_tools") as served:
+        for name in ("in_thread", "on_loop"):
+            pool.submit(served.ask, token, "tools/call", {"name": name, "arguments": {}})
+            wait_for((tmp_path / name).exists, f"the call of {name}")

@@ -20,6 +20,7 @@ from functools import partial
 from itertools import chain
 from threading import Event, Lock, Thread, local
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.conf import settings
@@ -42,7 +43,7 @@ T = TypeVar("T")
 _ENDING = "The server is shutting down. Try again in a moment."
 _NO_THREAD = "The server can start no thread for the request. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
-#: How long the end of the pool waits for a body that was cancelled.
+#: How long the end of the pool, or of the process, waits for what was cancelled.
 _CANCELLED_SECONDS = 5.0
 #: How often the end of the pool looks whether calls have come to their end, and their loops still run.
 _LOOK_SECONDS = 0.02
@@ -73,6 +74,7 @@ class _Job:
         self._args = args
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
+        _remember(self._loop)
         self.future: asyncio.Future[Any] = self._loop.create_future()
         #: Whether a body has run for it: what that did is written down, even if nobody awaits the call any more.
         self.is_begun = False
@@ -659,13 +661,35 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _end_bodies() -> None:
-    """Finish the calls whose loop has ended before their bodies have: their lines stand in the audit trail."""
+#: The loops on which calls were awaited.
+_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def _remember(loop: asyncio.AbstractEventLoop) -> None:
+    if loop not in _loops:
+        with _workers_lock:
+            _loops.add(loop)
+
+
+def _finish_calls() -> None:
+    """Finish the calls whose loop has ended before them: their lines stand in the audit trail, and no thread waits.
+
+    ``asyncio.run`` cancels what its loop leaves behind, and Daphne's reactor does not. A thread that waits for it, as
+    that of synchronous middleware waits for the view, would keep the process from ending.
+    """
     if _workers is not None:
         _workers.bodies.give_up(lambda loop: not loop.is_running())
+    with _workers_lock:
+        ended = [loop for loop in _loops if not loop.is_running() and not loop.is_closed()]
+    for loop in ended:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_CANCELLED_SECONDS))
 
 
-before_threads_end(_end_bodies)
+before_threads_end(_finish_calls)
 
 
 def _forget(*, setting: str, **_: Any) -> None:

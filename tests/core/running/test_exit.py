@@ -1,4 +1,4 @@
-"""The end of a process whose loop ends before the bodies on it do."""
+"""The end of a process whose loop ends before the calls on it do."""
 
 from __future__ import annotations
 
@@ -35,8 +35,12 @@ def finish(run):
     except RequestCancelled:
         print("finished", flush=True)
 
+async def place():
+    async with get_workers().place("a"):
+        await wait()
+
 async def serve():
-    get_workers().WAY(respond, principal_key="a")
+    WAY
     await begun.wait()
     print("begun", flush=True)
 
@@ -54,5 +58,9 @@ def _run(way: str) -> list[str]:
 
 
 def test_a_call_whose_loop_is_over_is_finished_at_the_exit_wherever_it_began() -> None:
-    assert _run("submit") == ["begun", "finished"]
-    assert _run("run_here") == ["begun", "finished"]
+    assert _run('get_workers().submit(respond, principal_key="a")') == ["begun", "finished"]
+    assert _run('get_workers().run_here(respond, principal_key="a")') == ["begun", "finished"]
+
+
+def test_a_place_whose_loop_is_over_holds_no_process() -> None:
+    assert _run("placed = asyncio.ensure_future(place())") == ["begun"]
