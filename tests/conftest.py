@@ -27,6 +27,7 @@ from mcp_django.core.running.workers import close_workers
 from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
 from mcp_django.push.hub import Hub
+from mcp_django.transports.http import streaming
 from tests import axes, slow
 from tests.lanes import REPORT
 from tests.support import migrated, schemas
@@ -216,9 +217,9 @@ async def _close(hub: Any) -> None:
     tasks = list(hub._tasks)
     hub.close()
     await asyncio.gather(*tasks, return_exceptions=True)
-    # Collectors write their end to the database, which is another test's soon.
+    # Collectors, and calls whose clients have left, write their end to the database, which is another test's soon.
     loop = asyncio.get_running_loop()
-    ending = [task for task in collectors._tasks if task.get_loop() is loop]
+    ending = [task for task in (*collectors._tasks, *streaming._tasks) if task.get_loop() is loop]
     if ending:
         await asyncio.wait(ending, timeout=60)
 

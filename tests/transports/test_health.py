@@ -29,7 +29,8 @@ READY = {"database": "ok", "bus": "ok"}
 
 
 @pytest.fixture(autouse=True)
-def _new_look() -> Iterator[None]:
+def _new_look(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 60)
     for part in readiness.PARTS:
         part.forget()
     yield
@@ -147,7 +148,6 @@ def test_a_child_that_is_forked_while_a_thread_looks_looks_for_itself(monkeypatc
         if os.getpid() == parent:
             answers.wait(60)
 
-    monkeypatch.setattr(readiness, "_PATIENCE_SECONDS", 30)
     monkeypatch.setattr(readiness, "PARTS", (Part("database", wait_in_parent),))
     readiness.PARTS[0].look()
 
