@@ -3,7 +3,7 @@
 # make test                every behaviour once: each transport, PostgreSQL, the conformance suite, the demo, a browser
 # make more                what CI runs beside it: MariaDB, the newest Python and Django, all real clients and pages, further cases
 # make release             everything, for hours: all cases on each transport, database and Python, faults, fuzzers, mutations
-# make matrix              the tests of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
+# make matrix              the tests of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 and 3.14 with 6.1
 # make publish             a release: it builds this commit, asks for the version, and uploads it to PyPI
 # make lowest              the tests of make check with the lowest version of each package that pyproject.toml asks for
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them

@@ -52,7 +52,7 @@ class Pair:
 
 
 #: The oldest first, which requirements.txt pins.
-PAIRS = (Pair("3.11", "5.2.19"), Pair("3.12", "6.0.10"), Pair("3.13", "6.1.3"))
+PAIRS = (Pair("3.11", "5.2.19"), Pair("3.12", "6.0.10"), Pair("3.13", "6.1.3"), Pair("3.14", "6.1.3"))
 
 
 def interpreter(python: str) -> str | None:

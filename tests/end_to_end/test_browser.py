@@ -159,7 +159,7 @@ def test_a_token_is_shown_once_works_and_is_refused_once_it_is_revoked(admin_pag
     works = served.ask(made, "tools/list").status_code
     admin_page.get_by_role("row").filter(has_text="A laptop").locator("input.action-select").check()
     admin_page.get_by_label("Action:").select_option("revoke")
-    admin_page.get_by_role("button", name="Go").click()
+    admin_page.locator("button[name=index]").click()
     admin_page.wait_for_selector(".messagelist li")
     refused = served.ask(made, "tools/list")
 

@@ -113,7 +113,7 @@ def open_several(page: Page) -> None:
     page.goto(f"{LIST}?show=mine")
     page.locator("#action-toggle").check()
     page.get_by_label("Action:").select_option("approve_several")
-    page.get_by_role("button", name="Go").or_(page.get_by_role("button", name="Run")).click()
+    page.locator("button[name=index]").click()
     page.get_by_role("heading", name="Several changes by agents").wait_for()
 
 

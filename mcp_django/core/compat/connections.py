@@ -308,7 +308,7 @@ def is_fault_of_driver(error: Exception) -> bool:
     """Whether the driver failed to load a value, and not the database.
 
     Private: ``sqlstate`` of psycopg's errors (``pgcode`` of psycopg2's), which those that the server sends have, and
-    sqlite3's message. Seen with: psycopg 3.3, psycopg2 2.9, Python 3.11 to 3.13. Public way: none.
+    sqlite3's message. Seen with: psycopg 3.3, psycopg2 2.9, Python 3.11 to 3.14. Public way: none.
     """
     if isinstance(error, DataError):
         return getattr(error.__cause__, "sqlstate", getattr(error.__cause__, "pgcode", "")) is None

@@ -13,7 +13,7 @@ from typing import Any
 def before_threads_end(function: Callable[[], Any]) -> None:
     """Call a function at the exit, before the threads end in which asyncio resolves host names.
 
-    Private: ``threading._register_atexit``. Seen with: Python 3.11, 3.12, 3.13. Public way: ``atexit.register``, whose
+    Private: ``threading._register_atexit``. Seen with: Python 3.11 to 3.14. Public way: ``atexit.register``, whose
     functions are called after concurrent.futures has ended its threads. It is used if the private part is missing.
     """
     getattr(threading, "_register_atexit", atexit.register)(function)
@@ -24,8 +24,8 @@ def at_exit_of_children(owner: object, function: Callable[[], Any]) -> None:
 
     Children do not run atexit functions, and drop the finalizers of their parent.
 
-    Private: ``multiprocessing.util.register_after_fork`` and ``Finalize``. Seen with: Python 3.11, 3.12, 3.13. Public
-    way: none.
+    Private: ``multiprocessing.util.register_after_fork`` and ``Finalize``. Seen with: Python 3.11 to 3.14. Public way:
+    none.
     """
 
     def register(_: object) -> None:

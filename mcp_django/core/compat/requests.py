@@ -129,7 +129,7 @@ def _is_copied_by_django(cls: Any) -> bool:
 def asking_module(depth: int) -> str:
     """The name of the module whose code asks, so many calls above; empty where that is not known.
 
-    Private: ``sys._getframe``. Seen with: CPython 3.11, 3.12, 3.13. Public way: ``inspect.stack``, which is slow: it
-    reads the source of each caller.
+    Private: ``sys._getframe``. Seen with: CPython 3.11 to 3.14. Public way: ``inspect.stack``, which is slow: it reads
+    the source of each caller.
     """
     return str(sys._getframe(depth + 1).f_globals.get("__name__", ""))

@@ -99,8 +99,8 @@ def ends_of_hypercorn(loop: asyncio.AbstractEventLoop) -> Iterator[Any]:
 def signal_handler(loop: asyncio.AbstractEventLoop, number: int) -> Callable[[], Any] | None:
     """The handler that ``loop.add_signal_handler`` has set for a signal, ready to be called. None if there is none.
 
-    Private: ``_signal_handlers`` of asyncio's loops, and ``Handle._run``. Seen with: Python 3.11, 3.12, 3.13. Public
-    way: none.
+    Private: ``_signal_handlers`` of asyncio's loops, and ``Handle._run``. Seen with: Python 3.11 to 3.14. Public way:
+    none.
     """
     handle = getattr(loop, "_signal_handlers", {}).get(number)
     return None if handle is None else handle._run
