@@ -23,11 +23,13 @@ from mcp_django.access.authentication import principals
 from mcp_django.access.throttling import failures
 from mcp_django.access.throttling.failures import known_callers
 from mcp_django.bridge import sites
+from mcp_django.core.events import bus
 from mcp_django.core.running.workers import close_workers
 from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
 from mcp_django.push.hub import Hub
 from mcp_django.transports.http import streaming
+from mcp_django.transports.in_process import InProcess
 from tests import axes, slow
 from tests.lanes import REPORT
 from tests.support import migrated, schemas
@@ -203,6 +205,10 @@ def _forget() -> Iterator[None]:
     principals.clear()
     known_callers.clear()
     overrides.forget()
+    if bus._local_only:
+        # A client that nobody has closed, and that an exception may refer to, keeps every change in this process.
+        for connection in [one for one in gc.get_objects() if type(one) is InProcess]:
+            connection.close()
 
 
 def _close_hubs() -> None:

@@ -18,7 +18,7 @@ from tests.support.pages import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.more("builds a release twice")]
 
-FILES = ("pyproject.toml", "README.md", "LICENSE", "Makefile", ".gitignore", "pytest_mcp_django.py")
+FILES = ("pyproject.toml", "README.md", "SECURITY.md", "LICENSE", "Makefile", ".gitignore", "pytest_mcp_django.py")
 
 
 class Index:
@@ -80,6 +80,13 @@ def commit(folder: Path) -> None:
     git(folder, "commit", "--quiet", "--message", "A release")
 
 
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+    commit(file.parent)
+
+
 def publish(folder: Path, index: Index, typed: str) -> subprocess.CompletedProcess[str]:
     given = {"TWINE_REPOSITORY_URL": index.url, "TWINE_USERNAME": "__token__", "TWINE_PASSWORD": "none"}
     return subprocess.run(
@@ -94,6 +101,12 @@ def test_a_release_is_uploaded_once_its_version_was_typed(checkout: Path, index:
     changelog.write_text(changelog.read_text().replace("## 0.1.0 (unreleased)", "## 0.1.0 (2026-12-24)"))
     assert "Commit or remove" in publish(checkout, index, "").stderr
     commit(checkout)
+    assert "has no Source" in publish(checkout, index, "").stderr
+    replace(checkout / "pyproject.toml", "[project.urls]", '[project.urls]\nSource = "https://example.org/source"')
+    said = publish(checkout, index, "").stderr
+    assert "README.md:" in said and "SECURITY.md:" in said
+    replace(checkout / "README.md", "Until it is on PyPI", "Without an index")
+    replace(checkout / "SECURITY.md", "Nothing has been released yet. ", "")
 
     refused = publish(checkout, index, "yes\n")
     assert refused.returncode != 0 and "Nothing was uploaded." in refused.stderr

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core import mail
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import connections, router
 
 from mcp_django.bridge.sites import all_sites
 from mcp_django.checks.settings import problem_of_admin_site
@@ -23,6 +24,8 @@ _BEFORE_RELEASE = {
     "mcp_django": ("0002_audit", "0024_operations_of_apis"),
     "mcp_django_oauth": ("0002_client_without_last_use", "0004_lent"),
 }
+#: A commit that has them.
+_COMMIT_BEFORE_RELEASE = "f2a54bdf7d08"
 
 
 def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
@@ -99,14 +102,33 @@ def _check_migrations(alias: str) -> Iterator[CheckMessage]:
     """
     from django.db.migrations.recorder import MigrationRecorder
 
-    applied = MigrationRecorder(connections[alias]).applied_migrations()
+    connection = connections[alias]
+    every = MigrationRecorder(connection).applied_migrations()
     for app, (second, last) in _BEFORE_RELEASE.items():
-        if (app, second) in applied and (app, last) not in applied:
+        applied = {name for of, name in every if of == app}
+        is_first = applied == {"0001_initial"}
+        absent = _first_tables(app, alias).difference(connection.introspection.table_names()) if is_first else ()
+        if absent or (second in applied and last not in applied):
             yield Error(
                 f"The database {alias!r} has some of the migrations of {app} from before its release, and not all.",
-                hint=f"Install the last commit that has the migration {last}, migrate, and install this version then.",
+                hint=(
+                    f"Install the commit {_COMMIT_BEFORE_RELEASE} of the repository, migrate to {last}, and install "
+                    "this version then."
+                ),
                 id="mcp_django.E034",
             )
+
+
+def _first_tables(app: str, alias: str) -> set[str]:
+    """The tables that ``0001_initial`` makes in the database: none for an app that is absent or lives elsewhere."""
+    if app not in apps.app_configs:
+        return set()
+    from django.db.migrations.operations import CreateModel
+
+    first = import_module(f"{apps.get_app_config(app).name}.migrations.0001_initial").Migration
+    made = [one for one in first.operations if isinstance(one, CreateModel)]
+    made = [one for one in made if router.allow_migrate(alias, app, model_name=one.name_lower)]
+    return {one.options.get("db_table", f"{app}_{one.name_lower}") for one in made}
 
 
 def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.checks import Error, run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, models
+from django.db import connection, models, router
 from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest
 from django.test import override_settings
@@ -464,15 +464,22 @@ def test_e030_another_distribution_has_the_same_import_name(tmp_path: Path, monk
 
 @pytest.mark.parametrize(("app", "second", "last"), [(app, *ends) for app, ends in bus._BEFORE_RELEASE.items()])
 def test_e034_a_database_from_before_the_first_release_that_was_not_migrated_to_the_end(
-    db: None, app: str, second: str, last: str
+    db: None, app: str, second: str, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def found() -> list[str]:
         return [str(one.hint) for one in check_databases(None, databases=["default"]) if one.id == "mcp_django.E034"]
 
     new = found()
+    tables = bus._first_tables(app, "default")
+    assert tables and tables <= set(connection.introspection.table_names())
+    monkeypatch.setattr(bus, "_first_tables", lambda *_: {*tables, "made_later"})
+    first = [hint for hint in found() if last in hint]
+    monkeypatch.undo()
+    monkeypatch.setattr(router, "allow_migrate", lambda *_, **__: False)
+    assert bus._first_tables(app, "default") == set()
     MigrationRecorder(connection).record_applied(app, second)
-    [begun] = found()
+    begun = found()
     MigrationRecorder(connection).record_applied(app, last)
 
-    assert last in begun
+    assert first == begun and len(begun) == 1
     assert new == found() == []

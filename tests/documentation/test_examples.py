@@ -27,7 +27,7 @@ RUN = {
     ("docs/clients.md", "sh json"): "tests/end_to_end/test_readme.py",
     ("docs/cookbook.md", "python json"): "tests/end_to_end/test_cookbook.py",
     ("docs/deployment.md", "sh"): "tests/end_to_end/test_servers.py",
-    ("docs/containers.md", "dockerfile yaml python"): "tests/end_to_end/test_containers.py",
+    ("docs/containers.md", "dockerfile yaml python sh"): "tests/end_to_end/test_containers.py",
     ("docs/proxies.md", "nginx caddyfile apache"): "tests/end_to_end/test_proxies.py",
     ("docs/queries.md", "json"): "tests/bridge/tools/test_queries_page.py",
     ("docs/tutorial.md", "sh python json"): "tests/end_to_end/test_tutorial.py",

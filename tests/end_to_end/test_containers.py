@@ -154,6 +154,8 @@ def test_the_services_run_in_their_order_and_end_by_a_signal(machine: Machine, t
     healthy = services["web"]["healthcheck"]["test"][1:]
 
     assert "Applying mcp_django.0001_initial" in machine.run(services["migrate"]["command"])
+    for command_of in commands("clear"):
+        machine.run(shlex.split(command_of))
     for name in ("web", "due", "worker"):
         assert services[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
     with (
@@ -182,6 +184,29 @@ def test_a_service_whose_database_is_away_is_not_healthy(machine: Machine, tmp_p
             machine.run(machine.services["web"]["healthcheck"]["test"][1:])
 
 
+def test_no_secret_and_nothing_of_git_gets_into_the_image() -> None:
+    [block] = [block for block in blocks(PAGE, "text") if block.startswith("# .dockerignore")]
+
+    assert {".env", ".git", ".venv"} <= set(block.splitlines())
+
+
+def pod(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What its pods are; empty where it has none."""
+    spec = manifest.get("spec", {})
+    found: dict[str, Any] = spec.get("jobTemplate", {"spec": spec})["spec"].get("template", {}).get("spec", {})
+    return found
+
+
+def commands(name: str) -> list[str]:
+    """The commands that a shell runs in the container of that name."""
+    [container] = [
+        one for manifest in manifests() for one in pod(manifest).get("containers", ()) if one["name"] == name
+    ]
+    shell, option, line = container["command"]
+    assert (shell, option) == ("sh", "-c")
+    return str(line).split(" && ")
+
+
 def probe(name: str) -> str:
     [web] = [one for one in manifests() if one["kind"] == "Deployment" and one["metadata"]["name"] == "web"]
     path: str = web["spec"]["template"]["spec"]["containers"][0][name]["httpGet"]["path"]
@@ -195,10 +220,23 @@ def test_the_manifests_are_what_kubernetes_takes_and_run_what_the_compose_file_r
     services = compose()["services"]
 
     assert [(one["kind"], one["metadata"]["name"]) for one in manifests()] == [
-        ("Job", "migrate"), ("Deployment", "web"), ("Service", "web"), ("Deployment", "due"),
+        ("ConfigMap", "project"), ("Job", "migrate"), ("Deployment", "web"), ("Service", "web"), ("Deployment", "due"),
+        ("Deployment", "worker"), ("CronJob", "clear"),
     ]  # fmt: skip
     for one in manifests():
         kubernetes_validate.validate(one, "1.33", strict=True)
         if one["kind"] in ("Job", "Deployment"):
-            [container] = one["spec"]["template"]["spec"]["containers"]
+            [container] = pod(one)["containers"]
             assert container.get("command") == services[one["metadata"]["name"]].get("command")
+        # A Service that is named postgres would set POSTGRES_PORT.
+        assert not pod(one) or pod(one)["enableServiceLinks"] is False
+
+
+def test_the_commands_of_kubernetes_give_the_pods_what_the_compose_file_gives() -> None:
+    first, new_version = blocks(PAGE, "sh")
+    secrets = set(re.findall(r"--from-literal=(\w+)=", first))
+    deployments = {one["metadata"]["name"] for one in manifests() if one["kind"] == "Deployment"}
+
+    assert secrets | manifests()[0]["data"].keys() == compose()["services"]["web"]["environment"].keys()
+    assert set(re.findall(r"deployment/(\w+)", new_version)) == deployments
+    assert new_version.index("delete job/migrate") < new_version.index("migrate.yaml")

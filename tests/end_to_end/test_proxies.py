@@ -12,11 +12,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import httpx
@@ -25,6 +27,7 @@ from websockets import Subprotocol
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from mcp_django.exchange.addresses import address_behind
 from mcp_django.protocol import mcp_pb2_grpc, protobuf
 from tests.conftest import is_listening, need
 from tests.end_to_end.projects import install, set_up, start_project, token_of
@@ -313,6 +316,56 @@ def test_a_session_of_grpc_passes(proxied: Proxied) -> None:
     assert received.code() is grpc.StatusCode.OK
 
 
+# Cloudflare in front of a proxy: the test plays Cloudflare.
+
+
+class _Forwarded(BaseHTTPRequestHandler):
+    """The server behind the proxy, which keeps what it is told of the client."""
+
+    told: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.told.append(self.headers["X-Forwarded-For"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["nginx", "caddy"])
+def test_behind_cloudflare_it_is_the_address_of_the_user_that_counts(name: str, tmp_path: Path) -> None:
+    program, port = found(name), free_port()
+    [line] = [line for line in PAGE.splitlines() if line.lower().startswith(f"- **{name}**: ")]
+    own = "\n".join(re.findall(r"`([a-z_]+ [^`]+)`", line)).replace("173.245.48.0/20", "127.0.0.0/8")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Forwarded)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    behind, written = f"127.0.0.1:{server.server_port}", tmp_path / "configuration"
+    if name == "nginx":
+        passing = f"proxy_pass http://{behind}; proxy_set_header X-Forwarded-For $remote_addr;"
+        configuration = f"server {{ listen 127.0.0.1:{port}; {own} location / {{ {passing} }} }}"
+        user = "user root;" if os.geteuid() == 0 else ""
+        written.write_text(SURROUNDINGS.format(user=user, folder=tmp_path, configuration=configuration))
+        command = [program, "-p", str(tmp_path), "-c", str(written)]
+    else:
+        passing = f"reverse_proxy {behind} {{\n{own}\n}}"
+        written.write_text(f"{{\n admin off\n}}\nhttp://127.0.0.1:{port} {{\n{passing}\n}}")
+        command = [program, "run", "--config", str(written), "--adapter", "caddyfile"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: is_listening(port), name)
+        _Forwarded.told.clear()
+        httpx.get(
+            f"http://127.0.0.1:{port}/", headers={"CF-Connecting-IP": "203.0.113.7", "X-Forwarded-For": "203.0.113.7"}
+        )
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
+        server.shutdown()
+
+    [forwarded] = _Forwarded.told
+    assert address_behind(int(line.rstrip(".")[-1]), "127.0.0.1", forwarded) == "203.0.113.7"
+
+
 # Apache serves the project itself.
 
 _MODULES = Path("/usr/lib/apache2/modules")
@@ -325,6 +378,7 @@ Listen 127.0.0.1:{port}
 LoadModule mpm_event_module {modules}/mod_mpm_event.so
 LoadModule authz_core_module {modules}/mod_authz_core.so
 LoadModule wsgi_module {modules}/mod_wsgi.so
+LoadModule ssl_module {modules}/mod_ssl.so
 WSGISocketPrefix {folder}/wsgi
 {user}
 {configuration}
@@ -339,8 +393,8 @@ def python_of_apache() -> str:
 
 
 @pytest.fixture(scope="module")
-def by_apache() -> Iterator[tuple[str, str]]:
-    """Its URL, and a token."""
+def by_apache() -> Iterator[tuple[str, str, ssl.SSLContext]]:
+    """Its URL, a token, and whom to trust."""
     program = found("apache2")
     version = "{}.{}".format(*sys.version_info)
     need(python_of_apache() == version, f"mod_wsgi of Python {version}")
@@ -355,12 +409,15 @@ def by_apache() -> Iterator[tuple[str, str]]:
         settings.write_text(f"{settings.read_text()}\nALLOWED_HOSTS = ['127.0.0.1']\n")
         set_up(project)
         is_root, port = os.geteuid() == 0, free_port()
+        certificate, key = make_certificate(folder)
         [block] = re.findall(r"```apache\n(.*?)```", PAGE, re.DOTALL)
         packages = ":".join([str(ROOT), *(entry for entry in sys.path if entry.endswith("-packages"))])
         configuration = replaced(
             block,
-            ("*:80", f"127.0.0.1:{port}"),
+            ("*:443", f"127.0.0.1:{port}"),
             ("ServerName example.com", "ServerName 127.0.0.1"),
+            ("/etc/ssl/example.com/fullchain.pem", certificate),
+            ("/etc/ssl/example.com/privkey.pem", key),
             # The environment of the tests may be in a home that Apache's processes cannot read.
             ("python-home=/srv/project/.venv python-path=/srv/project", f"python-path={project.folder}:{packages}"),
             ("/srv/project/project/wsgi.py", project.folder / "project/wsgi.py"),
@@ -378,21 +435,22 @@ def by_apache() -> Iterator[tuple[str, str]]:
         process = subprocess.Popen([program, "-f", str(written), "-DFOREGROUND"], env=own)
         try:
             wait_for(lambda: is_listening(port), "Apache")
-            yield f"http://127.0.0.1:{port}/mcp", token_of(project)
+            trusted = ssl.create_default_context(cafile=str(certificate))
+            yield f"https://127.0.0.1:{port}/mcp", token_of(project), trusted
         finally:
             process.terminate()
             process.wait(STOP_SECONDS)
 
 
-def test_apache_serves_the_project_and_passes_the_token(by_apache: tuple[str, str]) -> None:
-    url, token = by_apache
+def test_apache_serves_the_project_and_passes_the_token(by_apache: tuple[str, str, ssl.SSLContext]) -> None:
+    url, token, trusted = by_apache
     headers = {
         "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list",
         "Authorization": f"Bearer {token}",
     }  # fmt: skip
 
-    answer = httpx.post(url, json=message("tools/list", {}), headers=headers, timeout=60)
-    ready = httpx.get(f"{url}/ready", timeout=60)
+    answer = httpx.post(url, json=message("tools/list", {}), headers=headers, verify=trusted, timeout=60)
+    ready = httpx.get(f"{url}/ready", verify=trusted, timeout=60)
 
     assert answer.status_code == 200 and "tools" in answer.json()["result"], answer.text
     assert (ready.status_code, ready.json()) == (200, {"database": "ok", "bus": "ok"})

@@ -39,6 +39,7 @@ from mcp_django.bridge.sites import MCPSite
 from mcp_django.bridge.tools import catalog as tools
 from mcp_django.bridge.tools.acting import ActingTool
 from mcp_django.bridge.tools.base import BaseTool
+from mcp_django.bridge.tools.query import QueryTool
 from mcp_django.bridge.tools.saved_queries import SavedQuery
 from mcp_django.bridge.writes import access
 from mcp_django.bridge.writes.tools import OperationTool
@@ -358,6 +359,8 @@ class _Asker:
             return _("The user may not read its model, or one of its fields.")
         if isinstance(tool, OperationTool):
             return _NO_MODEL[tool.operation]
+        if isinstance(tool, QueryTool):
+            return _("There is no model of which the user may read rows.")
         if not isinstance(tool, ActingTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = Reasons(tool.name, "model", self._model(tool.model_mcp.label)).no

@@ -599,6 +599,14 @@ def _close_if_stale(connection: BaseDatabaseWrapper) -> None:
 
 _workers: Workers | None = None
 _workers_lock = Lock()
+#: The loops on which calls were awaited.
+_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def _remember(loop: asyncio.AbstractEventLoop) -> None:
+    if loop not in _loops:
+        with _workers_lock:
+            _loops.add(loop)
 
 
 #: A pool that replaces the process's pool in this context.
@@ -653,22 +661,13 @@ def close_workers() -> None:
 
 
 def _after_fork() -> None:
-    """Drop the parent's pool in the child of a fork, which does not have its threads."""
+    """Drop the parent's pool and loops in the child of a fork, which has neither its threads nor its calls."""
     global _workers, _workers_lock
     _workers, _workers_lock = None, Lock()
+    _loops.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-#: The loops on which calls were awaited.
-_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-
-
-def _remember(loop: asyncio.AbstractEventLoop) -> None:
-    if loop not in _loops:
-        with _workers_lock:
-            _loops.add(loop)
 
 
 def _finish_calls() -> None:

@@ -37,9 +37,13 @@ def finish(run):
 
 async def place():
     async with get_workers().place("a"):
-        await wait()
+        try:
+            await wait()
+        finally:
+            print("left", flush=True)
 
 async def serve():
+    global placed
     WAY
     await begun.wait()
     print("begun", flush=True)
@@ -48,10 +52,16 @@ async def serve():
 loop = asyncio.new_event_loop()
 loop.run_until_complete(serve())
 """
+_FORKING = """
+import os
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+"""
 
 
-def _run(way: str) -> list[str]:
-    script = _LEAVING.replace("WAY", way)
+def _run(way: str, then: str = "") -> list[str]:
+    script = _LEAVING.replace("WAY", way) + then
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True
     ).stdout.split()
@@ -63,4 +73,8 @@ def test_a_call_whose_loop_is_over_is_finished_at_the_exit_wherever_it_began() -
 
 
 def test_a_place_whose_loop_is_over_holds_no_process() -> None:
-    assert _run("placed = asyncio.ensure_future(place())") == ["begun"]
+    assert _run("placed = asyncio.ensure_future(place())") == ["begun", "left"]
+
+
+def test_a_forked_child_ends_no_call_of_its_parent() -> None:
+    assert _run("placed = asyncio.ensure_future(place())", _FORKING) == ["begun", "left"]
