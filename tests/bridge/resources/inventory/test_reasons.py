@@ -154,6 +154,7 @@ def test_the_first_no_is_told_in_words(users: Users) -> None:
         (users.admin, "delete_record", ("read",), "scope", "The scope tool:delete_record or write is missing."),
         (outsider, "flights.flight", (), "permission", "The user may not enter the admin, which shows the model."),
         (clerk, "flights.flight", (), "permission", missing),
+        (clerk, "describe_models", (), "permission", "There is no model of which the user may read rows."),
         (clerk, "delay_statistics", (), "permission", "The permission flights.view_flight is missing."),
         (clerk, "punctuality_report", (), "permission", "The permission flights.view_flight is missing."),
         (clerk, "flights_flight_mark_cancelled", (), "permission",
