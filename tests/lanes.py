@@ -116,7 +116,7 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "test": (
         (
-            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5781),
+            Step("SQLite", pytest("--lane", "test", *COMPUTING), 5785),
             Step("PostgreSQL", pytest(*DATABASE), 1250, POSTGRESQL),
         ),
         (
@@ -127,13 +127,13 @@ LANES: dict[str, tuple[tuple[Step, ...], ...]] = {
     ),
     "more": (
         (
-            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1225),
+            Step("SQLite", pytest("--lane", "more", *COMPUTING), 1224),
             Step("MariaDB", pytest(*DATABASE), 1170, MARIADB),
-            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3697),
+            Step("newest pair", newest("--lane", "test", "--one-transport", "-m", NO_DATABASE), 3701),
             Step("newest, PostgreSQL", newest(*DATABASE), 1236, POSTGRESQL),
         ),
         (
-            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 880),
+            Step("servers", pytest("--lane", "more", *WAITING, workers=CORES + 1), 887),
             Step("servers, PostgreSQL", pytest(*DATABASE_WAITING), 113, POSTGRESQL),
         ),
     ),

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from tests.conftest import is_listening, need
 from tests.end_to_end.projects import install, install_push, start_project
 from tests.end_to_end.servers import STOP_SECONDS, Project, free_port, wait_for
-from tests.support.pages import blocks
+from tests.support.pages import ROOT, blocks
 
 PAGE = "docs/containers.md"
 SECONDS = 120
@@ -233,8 +233,8 @@ def test_the_manifests_are_what_kubernetes_takes_and_run_what_the_compose_file_r
 
 
 def test_the_commands_of_kubernetes_give_the_pods_what_the_compose_file_gives() -> None:
-    first, new_version = blocks(PAGE, "sh")
-    secrets = set(re.findall(r"--from-literal=(\w+)=", first))
+    _, new_version = blocks(PAGE, "sh")
+    secrets = set(re.findall(r"`(\w+)=\.\.\.`", (ROOT / PAGE).read_text()))
     deployments = {one["metadata"]["name"] for one in manifests() if one["kind"] == "Deployment"}
 
     assert secrets | manifests()[0]["data"].keys() == compose()["services"]["web"]["environment"].keys()
